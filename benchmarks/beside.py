@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import league
+from league.sessions import session
 from league.sessions.shelf import FileShelf
-from league.store.store import Store
+from league.store.folder import Folder
+from league.store.reading import Reader
+from league.store.view import View
 from league.training import training as acts
 from league.training.training import Training
 
@@ -31,7 +34,10 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "save": [(Training, "save"), (FileShelf, "save_state")],
     "load": [(FileShelf, "load_policy")],
     "store": [
-        (Store, name) for name in ("flush", "checkpoint", "flush_or_keep", "add_ratings_of", "settle", "matches")
+        *((Folder, name) for name in ("flush", "prepare", "commit", "add_matches", "add_metrics")),
+        (Reader, "matches"),
+        (session, "rate_evaluation"),
+        (View, "write_catalogue"),
     ],
 }
 """Part -> the calls whose time is its own; time within a call of another part is that part's."""
@@ -82,7 +88,7 @@ def main() -> None:
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         options = {"env": given.env, "device": given.device, "overrides": given.overrides}
-        clock.timed("else", league.train)(given.stage, store=Path(folder) / "league.duckdb", **options)
+        clock.timed("else", league.train)(given.stage, store=Path(folder), **options)
     whole = [sum(times) for times in zip(*clock.parts.values(), strict=True)]
     shares = {
         part: {"seconds": round(wall, 2), "share": round(wall / whole[0], 4), "cpu_share": round(cpu / whole[1], 4)}

@@ -149,7 +149,7 @@ def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64
     env = settings.from_json(json.loads(opened.find_run(run).config)).env
     tree = registry.tree(env.name, env.options)
     assert tree is not None
-    strategies = [behaviour(load_policy(store.parent / row.path)[1], tree) for row in rows]
+    strategies = [behaviour(load_policy(opened.path / row.path)[1], tree) for row in rows]
     return [row.step for row in rows], np.stack(strategies), tree
 
 

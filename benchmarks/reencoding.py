@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,8 +32,10 @@ from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
 from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
 from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder
+from league.sessions.folders import begin_folder
 from league.sessions.session import lessons_of
 from league.sessions.settling import settle
+from league.store.folder import Folder
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import train
@@ -218,8 +219,8 @@ class Memory:
     guests = ()
     bots = ()
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, rows: Folder) -> None:
+        self._name, self.rows = name, rows
         self._frozen: dict[str, ActorCritic] = {}
 
     def load_policy(self, agent_id: str) -> ActorCritic:
@@ -255,18 +256,19 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
     watcher = Stopwatch(name)
     fingerprint, game_id = settings.fingerprint(config), registry.game_id(spec.name, config.env.options)
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.create(Path(folder) / "league.duckdb")
-        store.begin_run(
-            RunRow(
-                run=name,
-                game=spec.name,
-                game_id=game_id,
-                fingerprint=fingerprint,
-                seed=seed,
-                stage=STAGE,
-                config=json.dumps(settings.to_json(config)),
-            )
+        store = Store.create(folder)
+        row = RunRow(
+            run=name,
+            game=spec.name,
+            game_id=game_id,
+            fingerprint=fingerprint,
+            seed=seed,
+            stage=STAGE,
+            config=json.dumps(settings.to_json(config)),
         )
+        (store.path / name).mkdir()
+        rows = Folder(store.path / name, print)
+        begin_folder(rows, row, store.identity_of(row))
         run = Run(
             name=name,
             config=config,
@@ -277,7 +279,7 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             spec=spec,
             make_batch=lambda rows: make_batch(config, rows),
             make_stack=lambda: None,
-            shelf=Memory(name),
+            shelf=Memory(name, rows),
             store=store,
             watcher=watcher,
             lessons=lessons_of(config),

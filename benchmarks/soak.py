@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from league.errors import StoreError
+from league.store.segments import ROWS
 from league.store.store import Store
 
 RUN = "soak"
@@ -39,7 +39,7 @@ SMALL = (
     *("agent.latents=4", "agent.observation_width=64", "agent.lstm_size=64", "agent.head_sizes=[64]"),
 )
 OFTEN = (
-    *("run.total_steps=1_000_000_000", "run.evaluate_every=200_000", "run.evaluate_games=10"),
+    *("run.total_steps=190_000_000", "run.evaluate_every=200_000", "run.evaluate_games=10"),
     *("run.checkpoint_minutes=1", "pool.snapshot_every=20_000", "pool.snapshot_every_after=20_000"),
 )
 SHORT = ("run.evaluate_games=2", "pool.snapshot_every=256", "env.rows=16", "learner.rollout_steps=16")
@@ -70,8 +70,9 @@ class Sample:
     descriptors: int
     threads: int
     store_bytes: int
-    log_bytes: int
-    """Of the write-ahead log beside the store."""
+    """Of the run's segments that count."""
+    spare_bytes: int
+    """Of its segments that nothing names: the next saved state, or the one after it, removes them."""
     matches: int
     metrics: int
     snapshots: int
@@ -98,8 +99,8 @@ def settings(pairs: Sequence[str]) -> list[str]:
     return [word for pair in pairs for word in ("--set", pair)]
 
 
-def take(process: int, store: Store, started: float) -> Sample | None:
-    """A sample of the process; None where the store was busy.
+def take(process: int, store: Store, started: float) -> Sample:
+    """A sample of the process.
 
     Raises:
         OSError: the process has ended.
@@ -111,12 +112,10 @@ def take(process: int, store: Store, started: float) -> Sample | None:
         usage[name.rstrip(":")] = 1024 * int(kilobytes)
     descriptors = len(os.listdir(proc / "fd"))
     threads = len(os.listdir(proc / "task"))
-    try:
-        _, rows = store.query(COUNTS)
-    except StoreError:
-        return None
-    log = store.path.with_name(store.path.name + ".wal")
-    matches, metrics, snapshots, steps = rows[0]
+    matches, metrics, snapshots, steps = store.query(COUNTS)[1][0]
+    named = {name for owner in store.view.owners() if owner.identity.name == RUN for name in owner.listing.names}
+    sizes = {entry.name: entry.stat().st_size for entry in os.scandir(store.path / RUN / ROWS)}
+    counted = sum(size for name, size in sizes.items() if name in named)
     return Sample(
         seconds=round(time.monotonic() - started, 1),
         rss=usage["Rss"],
@@ -125,8 +124,8 @@ def take(process: int, store: Store, started: float) -> Sample | None:
         anonymous=usage["Anonymous"],
         descriptors=descriptors,
         threads=threads,
-        store_bytes=store.path.stat().st_size,
-        log_bytes=log.stat().st_size if log.exists() else 0,
+        store_bytes=counted,
+        spare_bytes=sum(sizes.values()) - counted,
         matches=matches,
         metrics=metrics,
         snapshots=snapshots,
@@ -157,7 +156,7 @@ def prune(chores: Chores, store: Path) -> None:
     call(chores, ["train", "--stage", "smoke", "--run", run, *place, *settings((*SMALL, *SHORT))])
     pruned = call(chores, ["snapshots", "prune", run, "--keep", "1", *place])
     if pruned:
-        chores.pruned += sum(len(pruning["goes"]) for pruning in pruned)
+        chores.pruned += sum(len(pruning["goes"]) for pruning in pruned["runs"])
     call(chores, ["snapshots", "list", *place])
     chores.prunings += 1
 
@@ -167,17 +166,15 @@ def watch(process: int, store: Path, minutes: float, every: float, out: Path, ch
     started = time.monotonic()
     read_at = prune_at = started + min(60.0, 10 * minutes)
     samples = []
-    opened = Store(store)
+    opened = Store.open(store)
     with out.open("w", encoding="utf-8") as lines:
         while time.monotonic() < started + 60 * minutes:
             time.sleep(every)
             try:
-                sample = take(process, opened, started)
+                samples.append(take(process, opened, started))
             except OSError:
                 break
-            if sample is not None:
-                samples.append(sample)
-                print(json.dumps(asdict(sample)), file=lines, flush=True)
+            print(json.dumps(asdict(samples[-1])), file=lines, flush=True)
             if time.monotonic() > read_at:
                 read(chores, store)
                 read_at = time.monotonic() + 60
@@ -204,8 +201,8 @@ def line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 def judge(samples: Sequence[Sample]) -> dict[str, Any]:
     """Figures and verdicts. Memory and handles: the last quarter against the second one.
 
-    Growth of the store is a line through the size of the file and its log over the match rows, of each half against the
-    other: blocks that the file leaves free for the next rows scatter about any line, but bend none.
+    Growth of the store is a line through the size of the run's segments over the match rows, of each half against the
+    other: segments that are not merged yet scatter about any line, but bend none.
     """
     kept = samples[int(WARM_UP * len(samples)) :]
     quarter = len(kept) // 4
@@ -217,7 +214,7 @@ def judge(samples: Sequence[Sample]) -> dict[str, Any]:
         for name in ("descriptors", "threads")
     }
     rows = [float(sample.matches) for sample in kept]
-    sizes = [float(sample.store_bytes + sample.log_bytes) for sample in kept]
+    sizes = [float(sample.store_bytes) for sample in kept]
     half = len(kept) // 2
     slope, r2 = line(rows, sizes)
     early, late = (line(rows[part], sizes[part])[0] for part in (slice(half), slice(half, None)))
@@ -242,13 +239,13 @@ def judge(samples: Sequence[Sample]) -> dict[str, Any]:
 def soak(minutes: float, every: float, out: Path) -> dict[str, Any]:
     """Trains for that long, watches, stops the run, and says what came of it."""
     out.mkdir(parents=True)
-    store = out / "league.duckdb"
+    store = out / "runs"
     words = ["train", "--stage", "10m", "--fresh", "--run", RUN, "--store", str(store), "--json"]
     chores = Chores()
     with (out / "train.log").open("wb") as log, (out / "train.json").open("wb") as result:
         training = subprocess.Popen(league(*words, *settings((*SMALL, *OFTEN))), stdout=result, stderr=log)
         try:
-            while not store.exists() and training.poll() is None:
+            while not Store.is_there(store) and training.poll() is None:
                 time.sleep(0.1)
             samples = watch(training.pid, store, minutes, every, out / "samples.jsonl", chores)
             training.send_signal(signal.SIGTERM)  # Ctrl+C is ignored by what a script began with `&`
@@ -270,7 +267,7 @@ def soak(minutes: float, every: float, out: Path) -> dict[str, Any]:
         "metrics": last.metrics,
         "snapshots": last.snapshots,
         "store_bytes": last.store_bytes,
-        "snapshot_files": sum(holding["has_files"] for holding in found) if found else None,
+        "snapshot_files": sum(holding["has_files"] for holding in found["snapshots"]) if found else None,
         "readings": chores.readings,
         "prunings": chores.prunings,
         "pruned": chores.pruned,

@@ -32,7 +32,7 @@ def measure(arguments: argparse.Namespace, seed: int, home: Path) -> dict[str, A
     """Trains one seed in `home` and judges its snapshots; what is printed."""
     store = home / "league.duckdb"
     found: dict[str, Any] = {"seed": seed, "set": arguments.sets}
-    run = Store.open(store).runs()[0].run if store.exists() else train(arguments, seed, store, found)
+    run = Store.open(store).runs()[0].run if Store.is_there(store) else train(arguments, seed, store, found)
     opened = Store.open(store)
     made, steps = [snapshot.step for snapshot in opened.snapshots(run)], opened.find_run(run).steps
     marks = [min(x for x in made if x >= mark) for mark in range(arguments.mark, made[-1], arguments.mark)]

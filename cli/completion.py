@@ -1,11 +1,11 @@
 """What a shell offers for a word that is being typed: agents, runs, games, settings.
 
-Runs are read off the folders beside the store, so nothing waits for a store that is busy, and one that is absent offers
-nothing. torch and DuckDB are not loaded.
+Runs are read off the store's folders, and a store that is absent offers nothing. torch and DuckDB are not loaded.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -18,6 +18,7 @@ import typer
 
 from league.errors import DEFAULT_STORE
 from league.printing import put
+from league.store.files import store_folder
 
 Offer = tuple[str, str]
 """A word, and what it is."""
@@ -174,9 +175,16 @@ def words(*known: str) -> Complete:
 
 
 def _folders(ctx: typer.Context) -> Iterator[Path]:
-    """The folders of the runs beside the store, by name."""
+    """The folders of the runs in the store, by name."""
     store: Any = ctx.params.get("store") or DEFAULT_STORE
-    return (mark.parent for mark in sorted(Path(store).parent.glob("*/run.json")))
+    return (mark.parent for mark in sorted(store_folder(store).glob("*/run.json")) if _is_run(mark))
+
+
+def _is_run(mark: Path) -> bool:
+    try:
+        return mark.is_file() and bool(json.loads(mark.read_bytes())["kind"] == "run")
+    except (OSError, ValueError, KeyError, TypeError):  # damaged
+        return False
 
 
 def _steps(run: Path) -> list[int]:

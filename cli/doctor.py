@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from league.errors import LeagueError, as_known, command_line
+from league.store.files import store_folder
 
 if TYPE_CHECKING:
     from league.store.store import Store
@@ -222,7 +223,8 @@ def _memory() -> Iterator[Finding]:
 
 
 def _disk(store: Path) -> Iterator[Finding]:
-    folder = next(path for path in (store.absolute().parent, *store.absolute().parents) if path.is_dir())
+    wanted = store_folder(store).absolute()
+    folder = next(path for path in (wanted, *wanted.parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
         yield Finding("disk", "broken", f"{folder} cannot be written", "see to its rights, or pass another --store")
@@ -234,42 +236,27 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _store(store: Path) -> Iterator[Finding]:
-    """Whether the store can be read, what waits beside it, and whether each run can go on."""
+    """Whether the store can be read, what of it is damaged, and whether each run can go on."""
     from league.printing.lists import show_size
-    from league.store.keeping import kept_files
     from league.store.store import Store
 
-    if not store.exists():
-        lost = sorted(path.parent.name for path in store.absolute().parent.glob("*/run.json"))
-        if lost:
-            found = f"{store} is gone; beside its path are the files of {', '.join(lost)}"
-            yield Finding("store", "broken", found, "put a copy of the store back")
-        else:
-            yield Finding("store", "well", f"{store} is not there yet: `league train` makes it")
+    if not Store.is_there(store):
+        yield Finding("store", "well", f"{store} is not there yet: `league train` makes it")
         return
     said: list[str] = []
     opened = Store.open(store, said.append)
     with opened.reading():
         counts = {table: opened.query(f"SELECT count(*) FROM {table}")[1][0][0] for table in ("run", "match")}
-    size = show_size(store.stat().st_size)
-    yield Finding("store", "well", f"{store}: {counts['run']:,} runs, {counts['match']:,} matches, {size}")
-    if said:
-        yield Finding("store", "note", "; ".join(said), "nothing, if it opened: it was told once")
-    if waiting := kept_files(store):
-        again = command_line("leaderboard", store=store)
-        found = f"rows of {len(waiting)} commands wait in {', '.join(path.name for path in waiting)}"
-        yield Finding("store", "note", found, f"any command that writes takes them in, such as `{again}`")
-    if aside := sorted(path.name for path in store.parent.glob(f"{store.name}.wal.bad-*")):
-        found = f"damaged logs were set aside: {', '.join(aside)}"
-        yield Finding(
-            "store", "note", found, "if no matches are missing, delete them; else put a copy of the store back"
-        )
+    size = show_size(sum(path.stat().st_size for path in opened.path.glob("*/rows/*.parquet")))
+    yield Finding("store", "well", f"{store}: {counts['run']:,} runs, {counts['match']:,} matches, {size} of rows")
+    for line in said:
+        yield Finding("store", "broken", line, "put the file or folder back from a copy")
     yield from _runs(store)
 
 
 def _runs(path: Path) -> Iterator[Finding]:
     """The runs that cannot go on, or wait to."""
-    from league.sessions.folders import check_folder, folder_of, has_begun
+    from league.sessions.folders import folder_of, has_begun
     from league.snapshots.kept import states_of
     from league.store.liveness import runs
     from league.store.store import Store
@@ -279,17 +266,6 @@ def _runs(path: Path) -> Iterator[Finding]:
     resting = []
     for row, status in found:
         folder, again = folder_of(store, row.run), command_line("resume", row.run, store=path)
-        if not folder.is_dir():
-            if row.steps:
-                told = f"its folder {folder} is gone: its snapshots cannot play, and it cannot go on"
-                yield Finding(f"run {row.run}", "broken", told, "put the folder back from a copy")
-            continue
-        try:
-            check_folder(store, row)
-        except LeagueError as error:
-            told, _, advice = str(error).partition("; ")
-            yield Finding(f"run {row.run}", "broken", told, advice or "put its folder back from a copy")
-            continue
         if has_begun(store, row.run) and not states_of(folder / "state"):
             told = "neither of its saved states is whole, so it cannot go on; its snapshots play"
             yield Finding(f"run {row.run}", "broken", told, f"put {folder / 'state'} back from a copy")
@@ -317,7 +293,7 @@ def _lost_snapshots(store: Store, run: str) -> list[str]:
 
     lost = []
     for row in store.snapshots(run):
-        folder = store.path.parent / row.path
+        folder = store.path / row.path
         if row.pruned_at is not None:
             continue
         try:

@@ -126,7 +126,7 @@ def count_option(*names: str, help: str, metavar: str = "N", autocompletion: Any
 
 StoreOption = Annotated[
     Path,
-    typer.Option("--store", metavar="FILE", help="The DuckDB file; a run's files lie beside it."),
+    typer.Option("--store", metavar="FOLDER", help="Has a folder for each run and all that was played."),
 ]
 JsonOption = Annotated[bool, flag("--json", help="One JSON document on stdout.")]
 QuietOption = Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")]
@@ -225,7 +225,7 @@ class Output:
         say(message, self.quiet)
 
     def open(self) -> Store:
-        """The store; that it is waited for is said."""
+        """The store; what cannot be read of it is said."""
         from league.store.store import Store
 
         return Store.open(self.store, self.say)

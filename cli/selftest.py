@@ -249,7 +249,7 @@ def _learning() -> tuple[Outcome, str]:
     import league
 
     with tempfile.TemporaryDirectory(prefix="league-selftest-") as folder:
-        store = Path(folder) / "store.duckdb"
+        store = Path(folder)
 
         def train(run: str, steps: int) -> str:
             sets = [*SETTINGS, f"run.total_steps={steps}"]

@@ -67,4 +67,4 @@ def train_population(
 if __name__ == "__main__":
     game, length = (*sys.argv[1:], *("matrix", "smoke")[len(sys.argv) - 1 :])
     searched = {"learner.learning_rate": 1e-3, "learner.entropy_coefficient": 0.01}
-    print(*train_population(length, searched, every=2_048, env=game, store="league.duckdb"))
+    print(*train_population(length, searched, every=2_048, env=game, store="runs"))

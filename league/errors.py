@@ -28,7 +28,7 @@ _READABLE = re.compile(r"[^\"$`\\!\n]*[ '][^\"$`\\!\n]*")
 """What a shell leaves alone between double quotes, which are easier to read where there are single ones inside."""
 MAX_MESSAGE = 2_000
 """Letters of a message."""
-DEFAULT_STORE = Path("runs/league.duckdb")
+DEFAULT_STORE = Path("runs")
 """The store of a command that is given none."""
 CODE_FAILED = "code_failed"
 """Kind of the event that code of a user failed."""
@@ -68,7 +68,7 @@ class ConfigError(UsageError):
 
 
 class StoreError(LeagueError):
-    """The store is missing, foreign, damaged or busy."""
+    """The store is missing, foreign or damaged, or cannot be written."""
 
 
 class SnapshotError(LeagueError):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from league.schema import read_file
 from league.snapshots.files import INDEX, PREVIOUS, write_atomic
@@ -26,17 +27,25 @@ def states_of(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def without(index: Path, key: str) -> bytes:
-    """An index whose state lacks an entry at its top that has no tensors, to be written elsewhere.
+def rewritten(index: Path, entries: Mapping[str, Any]) -> bytes:
+    """An index whose state has other entries at its top, which have no tensors, to be written elsewhere.
 
     Raises:
         OSError, ValueError, KeyError: it cannot be read.
     """
     head = json.loads(read_file(index))
-    tree = json.loads(head["tree"])
-    tree.pop(key, None)
-    text = json.dumps(tree)
+    text = json.dumps({**json.loads(head["tree"]), **entries})
     return json.dumps({**head, "tree": text, "tree_sha256": hashlib.sha256(text.encode()).hexdigest()}).encode()
+
+
+def pinned_rows(folder: Path) -> set[str]:
+    """The names of the segments that any state covers; nothing of a state that cannot be read."""
+    found: set[str] = set()
+    for index in (*sorted(folder.glob("kept-*.json")), folder / PREVIOUS, folder / INDEX):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            segments = json.loads(json.loads(read_file(index))["tree"])["rows"]["segments"]
+            found |= {segment["name"] for those in segments.values() for segment in those}
+    return found
 
 
 def keep_newest(folder: Path, steps: int, every: int, most: int) -> None:

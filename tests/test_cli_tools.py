@@ -108,8 +108,8 @@ def test_completion_is_silent_and_light(
     call: Call, copied: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A store that is absent or damaged says nothing; neither torch nor duckdb is loaded; each shell gets its form."""
-    assert offered(call, monkeypatch, "league resume --store nowhere/x.duckdb ", tmp_path) == []
-    (copied / "runs" / "league.duckdb").write_bytes(b"no store")
+    assert offered(call, monkeypatch, "league resume --store nowhere ", tmp_path) == []
+    (copied / "runs" / "other" / "run.json").write_bytes(b"no run")
     assert offered(call, monkeypatch, "league resume m", copied) == ["matrix-1"]
     code = (
         "import sys; from league.cli import main; sys.argv = ['league']\n"
@@ -190,25 +190,23 @@ def test_doctor_finds_nothing_broken_and_names_next_steps(call: Call, unchanged:
     assert call("doctor", cwd=unchanged).code == 0
 
 
-@pytest.mark.parametrize("kind", ["store", "folder", "state", "swapped", "lost"])
+@pytest.mark.parametrize("kind", ["identity", "rows", "state", "swapped"])
 def test_doctor_exits_1_where_something_is_broken(kind: str, call: Call, copied: Path) -> None:
-    """A damaged store, a run's folder or state that is gone, another run's folder, a store that is gone."""
+    """A damaged `run.json` or segment, a run's state that is gone, another run's folder."""
     runs = copied / "runs"
-    if kind == "store":
-        (runs / "league.duckdb").write_bytes(b"no store at all")
-    elif kind == "folder":
-        shutil.rmtree(runs / "matrix-1")
+    if kind == "identity":
+        (runs / "matrix-1" / "run.json").write_bytes(b"no run at all")
+    elif kind == "rows":
+        max((runs / "matrix-1" / "rows").glob("metric-*")).write_bytes(b"no rows at all")
     elif kind == "state":
         shutil.rmtree(runs / "matrix-1" / "state")
-    elif kind == "swapped":
+    else:
         shutil.rmtree(runs / "matrix-1")
         shutil.copytree(runs / "other", runs / "matrix-1")
-    else:
-        (runs / "league.duckdb").unlink()
     called = call("doctor", "--json", cwd=copied)
     broken = [x for x in called.json["findings"] if x["health"] == "broken"]
     assert called.code == 1 and len(broken) == 1 and broken[0]["next"], broken
-    assert ("league.duckdb" if kind in ("store", "lost") else "matrix-1") in broken[0]["about"] + broken[0]["found"]
+    assert "matrix-1" in broken[0]["about"] + broken[0]["found"]
 
 
 def test_doctor_survives_a_check_that_fails(call: Call, unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from league.signals import python
 from league.snapshots import io as snapshot_files
 from league.store.store import Store
 from tests.helpers.games import SUMS, SUMS_SETS, new_user
+from tests.helpers.stores import keeping_store
 
 ROOT = Path(__file__).resolve().parents[1]
 LEAGUE = Path(sys.executable).with_name("league")
@@ -50,9 +51,8 @@ def league(*words: object, cwd: Path, config: Path) -> subprocess.CompletedProce
 
 def test_a_query_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
     """`league query` asks in another Python, which finds its modules where this one does."""
-    store = tmp_path / "league.duckdb"
-    Store.create(store)
-    done = league("query", "SELECT 1 AS one", "--store", store, "--json", cwd=trap, config=tmp_path)
+    store = keeping_store(tmp_path / "store")
+    done = league("query", "SELECT 1 AS one", "--store", store.path, "--json", cwd=trap, config=tmp_path)
     assert done.returncode == 0 and '"rows": [[1]]' in done.stdout, done.stderr
     need_unsprung(trap)
 
@@ -63,7 +63,7 @@ def test_a_worker_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path)
     (tmp_path / "game" / "sums.py").write_text(SUMS)
     words = [word for setting in (*SUMS_SETS, "env.workers=2") for word in ("--set", setting)]
     done = league(
-        *("train", "--stage", "smoke", "--env", tmp_path / "game" / "sums.py", "--store", tmp_path / "s.duckdb"),
+        *("train", "--stage", "smoke", "--env", tmp_path / "game" / "sums.py", "--store", tmp_path / "s"),
         *(*words, "--quiet", "--json"),
         cwd=trap,
         config=tmp_path,
@@ -90,7 +90,7 @@ def test_a_folder_that_came_first_comes_last(first: str, trap: Path, monkeypatch
 def stranger(tmp_path: Path) -> tuple[Path, Path]:
     """A store with a run of two workers, and an exported folder of its agent that claims much more."""
     (tmp_path / "sums.py").write_text(SUMS)
-    store = tmp_path / "own" / "s.duckdb"
+    store = tmp_path / "own" / "s"
     trained = train(
         "smoke",
         env=str(tmp_path / "sums.py"),
@@ -127,8 +127,6 @@ def test_a_strangers_agent_sets_only_what_it_plays(tmp_path: Path, monkeypatch: 
         assert {"learner", "run", "pool", "rewards"} <= set(mine)
         assert mine["learner"]["epochs"] == 64
         assert set(layer_of(find_agent(None, str(folder)), manifest)) == {"agent", "env"}
-        done = exploit(
-            *(str(folder), 64), games=2, overrides=[*SUMS_SETS, "run.total_steps=64"], store=tmp_path / "x.duckdb"
-        )
-        config = json.loads(Store.open(tmp_path / "x.duckdb").find_run(done.run).config)
+        done = exploit(*(str(folder), 64), games=2, overrides=[*SUMS_SETS, "run.total_steps=64"], store=tmp_path / "x")
+        config = json.loads(Store.open(tmp_path / "x").find_run(done.run).config)
         assert (config["env"]["workers"], config["env"]["rows"], config["learner"]["device"]) == (0, 4, "auto")

@@ -89,8 +89,8 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an exported agent; its run's store lies beside it."""
     folder = tmp_path_factory.mktemp("agent")
     sets = (*SMALL, "run.total_steps=256", "run.evaluate_games=2")
-    league.train("smoke", env="matrix", device="cpu", overrides=sets, run="r", store=folder / "s.duckdb")
-    league.export("r", folder / "good", store=folder / "s.duckdb")
+    league.train("smoke", env="matrix", device="cpu", overrides=sets, run="r", store=folder)
+    league.export("r", folder / "good", store=folder)
     return folder / "good"
 
 
@@ -110,9 +110,9 @@ def test_every_command_refuses_every_broken_agent(what: str, command: str, agent
     shutil.copytree(agent, tmp_path / "BAD")
     BROKEN[what](tmp_path / "BAD")
     words = [word.replace("BAD", "./BAD") for word in COMMANDS[command]]
-    code, last = call(*words, "--store", "none.duckdb", "--quiet", cwd=tmp_path)
+    code, last = call(*words, "--store", "none", "--quiet", cwd=tmp_path)
     assert code in (1, 2) and last.startswith("error: ") and "BAD" in last, (code, last)
-    assert not list(tmp_path.glob("out*")) and not (tmp_path / "none.duckdb").exists()
+    assert not list(tmp_path.glob("out*")) and not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("what", list(BROKEN))
@@ -161,7 +161,7 @@ def test_nothing_in_a_runs_folder_keeps_a_command_waiting(kind: str, name: str, 
     file.unlink(missing_ok=True)
     KINDS[kind](file)
     for words in (["runs"], ["doctor"], ["snapshots", "list"], ["resume", "r", "--steps", "320", "--quiet"]):
-        call(*words, "--store", "s.duckdb", cwd=tmp_path)
+        call(*words, "--store", ".", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("what", ["all", "weights.safetensors", "manifest.json"])
@@ -172,12 +172,12 @@ def test_doctor_misses_snapshots_that_are_gone(what: str, agent: Path, tmp_path:
     for path in agent.parent.iterdir():
         if path.name != "good":
             (shutil.copytree if path.is_dir() else shutil.copy2)(path, tmp_path / path.name)
-    assert not [finding for finding in _runs(tmp_path / "s.duckdb") if finding.health == "broken"]
+    assert not [finding for finding in _runs(tmp_path) if finding.health == "broken"]
     if what == "all":
         shutil.rmtree(tmp_path / "r" / "snapshots")
     else:
         next(iter(sorted((tmp_path / "r").glob(f"snapshots/*/{what}")))).unlink()
-    [finding] = [finding for finding in _runs(tmp_path / "s.duckdb") if finding.health == "broken"]
+    [finding] = [finding for finding in _runs(tmp_path) if finding.health == "broken"]
     assert finding.about == "run r" and "cannot play" in finding.found and "copy" in finding.next, finding
-    code, _ = call("doctor", "--store", "s.duckdb", cwd=tmp_path)
+    code, _ = call("doctor", "--store", ".", cwd=tmp_path)
     assert code == 1

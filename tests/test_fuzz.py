@@ -32,6 +32,8 @@ from hypothesis import strategies as st
 import league
 from league import config
 from league.arena import games
+from league.boards.alarms import alarms
+from league.boards.standings import leaderboard
 from league.cli import app, main
 from league.config import updates
 from league.config.models import SECTIONS
@@ -49,6 +51,7 @@ from league.store.store import Store
 from league.types import Source
 from tests.helpers.games import forget, new_user, times_run, write_game
 from tests.helpers.sizes import TINY
+from tests.helpers.stores import files_of
 
 CPU_SECONDS = 30
 """Of one case; more is a hang. Not the clock's, which goes on while a machine is busy with something else."""
@@ -63,7 +66,7 @@ class World:
     @property
     def store(self) -> Path:
         """The match store."""
-        return self.folder / "runs" / "league.duckdb"
+        return self.folder / "runs"
 
     @property
     def agent(self) -> Path:
@@ -387,6 +390,30 @@ def run_state(world: World, draw: st.DataObject) -> None:
     assert isinstance(load_state(folder), dict)
 
 
+def store_files(world: World, draw: st.DataObject) -> None:
+    """A run's folder in a store: one of its JSON files or segments, damaged or with other values."""
+    folder = world.folder / "drawn"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(world.store / "r", folder / "r", ignore=shutil.ignore_patterns("snapshots", "state"))
+    found = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".parquet"))
+    file = draw.draw(st.sampled_from(found))
+    if file.suffix == ".json" and draw.draw(st.booleans()):
+        file.write_text(json.dumps(spoil(json.loads(file.read_text()), draw)))
+    else:
+        file.write_bytes(damage(file.read_bytes(), draw))
+    said: list[str] = []
+    try:
+        opened = Store.open(folder, said.append)
+        assert opened.runs() or said, "what is left out is told"
+        leaderboard(opened)
+        alarms(opened)
+        opened.query("SELECT * FROM metric, run")
+    except LeagueError as error:
+        raise AssertionError(f"one folder keeps the whole store from being read: {error}") from None
+    finally:
+        assert not [line for line in said if "\n" in line or not visible(line).encode()]
+
+
 def import_file(world: World, draw: st.DataObject) -> None:
     """A file of matches taken into the store: rows of columns and values, whole and broken, in each format."""
     suffix = draw.draw(st.sampled_from(list(FORMATS)))
@@ -407,7 +434,7 @@ def import_file(world: World, draw: st.DataObject) -> None:
         data = damage(data, draw)
     path = world.folder / f"drawn{suffix}"
     path.write_bytes(data)
-    done = import_matches(path, game_id=draw.draw(st.sampled_from([None, "g"])), store=world.folder / "imports.duckdb")
+    done = import_matches(path, game_id=draw.draw(st.sampled_from([None, "g"])), store=world.folder / "imports")
     assert done.imported >= 1
 
 
@@ -461,12 +488,12 @@ def statement(world: World, draw: st.DataObject) -> None:
         ]
     )
     text = draw.draw(st.one_of(st.lists(words, max_size=12).map(" ".join), TEXTS))
-    before = world.store.read_bytes()
+    before = files_of(world.store)
     try:
         columns, rows = Store.open(world.store).query(text, seconds=5)
         assert all(len(row) == len(columns) for row in rows)
     finally:
-        assert world.store.read_bytes() == before
+        assert files_of(world.store) == before
 
 
 def commands() -> dict[str, Any]:
@@ -492,7 +519,7 @@ SHORT = {
     "threads": ["-1", "0", "x", "1"],
     "out": ["new.gif", "new.png", "new", "agent", ".", "no/where.gif"],
     "png": ["new.png", "agent", "no/where.png"],
-    "store": ["runs/league.duckdb"] * 8 + ["no.duckdb", ".", "/dev/null", "agent/manifest.json", "a\udcff"],
+    "store": ["runs"] * 8 + ["no", ".", "runs/r", "/dev/null", "agent/manifest.json", "a\udcff"],
 }
 """Values of parameters that decide how long a command takes, or where it writes: no others are drawn."""
 
@@ -682,6 +709,7 @@ TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "weights": (weights, 30, 1_000),
     "game state": (game_state, 60, 1_500),
     "run state": (run_state, 40, 1_000),
+    "store": (store_files, 40, 2_000),
     "import file": (import_file, 25, 700),
     "query": (statement, 25, 700),
     "command line": (command_line, 30, 1_000),
@@ -689,7 +717,7 @@ TARGETS: dict[str, tuple[Callable[[World, st.DataObject], None], int, int]] = {
     "address": (address, 40, 2_000),
     "defaults": (defaults, 20, 1_000),
 }
-"""Name -> target, cases always, cases in the slow part: together 450 and 16,400."""
+"""Name -> target, cases always, cases in the slow part: together 490 and 18,400."""
 
 
 def fuzz(target: Callable[[World, st.DataObject], None], world: World, cases: int) -> tuple[int, int]:

@@ -38,8 +38,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store, a run `r` and its export `agent`; nobody may change it."""
     folder = tmp_path_factory.mktemp("trained")
     sets = [*TINY, "agent.opponent_encoder=true"]
-    league.train("smoke", env="matrix", run="r", store=folder / "league.duckdb", overrides=sets)
-    league.export("r", folder / "agent", store=folder / "league.duckdb")
+    league.train("smoke", env="matrix", run="r", store=folder, overrides=sets)
+    league.export("r", folder / "agent", store=folder)
     return folder
 
 
@@ -95,7 +95,7 @@ def test_what_small_numbers_make_together_is_bounded() -> None:
 
 def test_numbers_of_a_call_are_bounded(trained: Path) -> None:
     """What the commands and functions take besides settings; each says its bounds."""
-    store = trained / "league.duckdb"
+    store = trained
     calls: list[Callable[[], object]] = [
         lambda: league.evaluate("bot:random", "bot:biased", HUGE, env="matrix", store=store),
         lambda: league.evaluate("bot:random", "bot:biased", 2, seed=HUGE, env="matrix", store=store),
@@ -159,7 +159,7 @@ def test_a_strangers_settings_are_checked_before_they_are_learned_with(
         else {**whole, **{k: {**whole[k], **v} if k == "env" and v != 5 else v for k, v in told.items()}}
     )
     name = edited(trained, tmp_path / "theirs", config=wrong)
-    store = tmp_path / "league.duckdb"
+    store = tmp_path / "runs"
     assert "its manifest has no settings" in refusal(lambda: league.exploit(name, 64, store=store), SnapshotError)
     assert not store.exists()
 
@@ -174,7 +174,7 @@ def test_a_strangers_memory_is_bounded(trained: Path, tmp_path: Path, monkeypatc
         trained, tmp_path / "b", history_tokens=MAX_HISTORY, architecture={**sizes, "history_tokens": MAX_HISTORY}
     )
     monkeypatch.setattr(agents, "read_memory", lambda device: Memory(2**20, 2**20))
-    store = tmp_path / "league.duckdb"
+    store = tmp_path / "runs"
     assert "GiB are free" in refusal(lambda: league.evaluate(name, "bot:random", 64, store=store))
 
 
@@ -187,6 +187,6 @@ def test_nothing_waits_for_a_pipe(tmp_path: Path) -> None:
         lambda: read_evidence(pipe),
         lambda: config.load(config_file=pipe),
         lambda: roster.load(pipe),
-        lambda: import_matches(pipe, store=tmp_path / "s.duckdb"),
+        lambda: import_matches(pipe, store=tmp_path / "s"),
     ):
         refusal(call, LeagueError)

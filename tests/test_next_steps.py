@@ -23,18 +23,20 @@ from league.config import SOURCE
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import shelf as shelf_module
 from league.snapshots import state as states
+from league.snapshots.kept import states_of
 from league.store.store import Store
 from league.training.learner import Learner
 from tests.helpers.cases import cases
 from tests.helpers.runs import STAGES, stopping
 from tests.helpers.sizes import TINY, as_options
+from tests.helpers.stores import keeping_store
 from tests.test_cli import Call, call
 
 __all__ = ["call"]
 ROOT = Path(__file__).resolve().parent.parent
 CHEAP = as_options(TINY)
 """Added to an offer that trains from the start."""
-STORE = Path("runs/league.duckdb")
+STORE = Path("runs")
 FILLED = {
     "FILE": "tiny.toml",
     "AGENT": "bot:random",
@@ -90,11 +92,12 @@ OFFERS = {
     ),
     "sessions/continuation:find_earlier command('resume', longer[-1].run, store=store.path)": "longer_run_there",
     "sessions/failures:write_evidence command('replay', path)": "no_offer",  # tests/sessions/test_failures.py runs it
+    "sessions/rewinding:rewound `league runs`": "kept_state_damaged",
     "sessions/shelf:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
     "sessions/app:need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
     "sessions/app:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
-    "sessions/folders:_is_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
+    "sessions/folders:_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('resume', row.run, '--steps', 2 * row.steps, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",
     "boards/standings:_boards `league evaluate A --against B`": "advised",
@@ -103,13 +106,10 @@ OFFERS = {
     "boards/alarms:_cycling `league tournament --run {run}`": "advised",
     "boards/alarms:_seats `league evaluate A --against B`": "advised",
     "boards/headtohead:matchup `league evaluate A --against B`": "advised",
-    "store/writing:begin_run command('resume', run.run, store=self.path)": "row_there",
-    "store/importing:delete_import `league imports list`": "imported",
+    "store/store:remove_import `league imports list`": "imported",
     "snapshots/state:_read `league train --fresh`": "state_of_a_newer_league",
-    "store/connection:_set_aside `league resume`": "no_offer",  # says what that command will say
     "store/exchange:export_matches `league query 'SELECT DISTINCT run FROM match'`": "no_such_matches",
-    "store/store:_missing `league train`": "no_store",
-    "store/making:check_up_to_date command('runs', store=connection.path)": "older_store",
+    "store/store:open `league train`": "no_store",
     "printing/answers:_offered next_step('report', name, '--out', f'{name}.html', store=store)": "run_finished",
     "faces/report:_check command('train', store=store)": "nothing_to_report",
     "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
@@ -182,13 +182,13 @@ def advised(call: Call) -> str:
 
 
 def empty_store(call: Call) -> str:
-    Store.create("other.duckdb")
-    return call("payoff", "--store", "other.duckdb").err
+    keeping_store(Path("other"))
+    return call("payoff", "--store", "other").err
 
 
 def nothing_to_report(call: Call) -> str:
-    Store.create("other.duckdb")
-    return call("report", "--store", "other.duckdb").err
+    keeping_store(Path("other"))
+    return call("report", "--store", "other").err
 
 
 def report_of_few_games(call: Call) -> str:
@@ -197,19 +197,12 @@ def report_of_few_games(call: Call) -> str:
     return f"`{found}`"
 
 
-def older_store(call: Call) -> str:
-    store = Store.create("other.duckdb")
-    with store.connection.transaction() as con:
-        con.execute("DELETE FROM migration WHERE name = '017_replay'; DROP TABLE replay")
-    return refusal(lambda: Store.read_only("other.duckdb"))
-
-
 def no_store(call: Call) -> str:
-    return call("runs", "--store", "none/league.duckdb").err
+    return call("runs", "--store", "none").err
 
 
 def doctor_without_a_store(call: Call) -> str:
-    return call("doctor", "--store", "none/league.duckdb").out
+    return call("doctor", "--store", "none").out
 
 
 def snapshots_listed(call: Call) -> str:
@@ -264,9 +257,15 @@ def state_of_a_newer_league(call: Call) -> str:
     return call("resume", "stopped").err
 
 
+def kept_state_damaged(call: Call) -> str:
+    step, index = min(states_of(Path("runs/done/state")).items())
+    (index.parent / json.loads(index.read_text())["data"]).write_bytes(b"other")
+    return call("resume", "done", "--at", str(step)).err
+
+
 def imported(call: Call) -> str:
     Path("games.csv").write_text("seat0,seat1,winner\nx,y,0\ny,x,0\n")
-    call("import", "games.csv", "--game-id", "chess")
+    call("import", "games.csv", "--game-id", "chess", "--run", "import-1")
     return "`league imports list` `league imports remove NAME`"
 
 
@@ -302,9 +301,9 @@ def no_exploiter(call: Call) -> str:
 def exploited_agent_gone(call: Call) -> str:
     call("export", "done", "copy")
     with stopping(1):
-        call("exploit", "./copy", "--steps", "64", "--games", "2", "--run", "other", "--store", "other.duckdb")
+        call("exploit", "./copy", "--steps", "64", "--games", "2", "--run", "other", "--store", "other")
     Path("copy").rename("away")
-    said = call("resume", "other", "--store", "other.duckdb").err
+    said = call("resume", "other", "--store", "other").err
     Path("away").rename("copy")
     return said
 
@@ -347,7 +346,8 @@ def longer_run_there(call: Call) -> str:
 
 
 def short_finished(call: Call) -> str:
-    call("train", "--env", "matrix", "--stage", "short", "--run", "short-one", *CHEAP)
+    sets = as_options(x for x in TINY if not x.startswith("run.total_steps"))
+    call("train", "--env", "matrix", "--stage", "short", "--run", "short-one", *sets)
     return call("resume", "short-one").err
 
 
@@ -385,11 +385,6 @@ def killed_before_its_first_state(call: Call) -> str:
         patch.setattr(states, "write_atomic", die)
         league.train("smoke", env="matrix", run="k", overrides=TINY, store=STORE)
     return call("train", "--fresh", "--run", "k", "--env", "matrix", "--stage", "smoke", *CHEAP).err
-
-
-def row_there(call: Call) -> str:
-    store = Store.open(STORE)
-    return refusal(lambda: store.begin_run(store.find_run("stopped")))
 
 
 def no_such_matches(call: Call) -> str:

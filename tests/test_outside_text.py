@@ -30,7 +30,7 @@ from tests.test_streams import called, need_line, streams
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a match of two agents, one of whose names has an escape, a line feed and a letter of Chinese."""
-    return store_of_match(tmp_path_factory.mktemp("outside") / "s.duckdb", "import:\x1b[31m李\nerror: x")
+    return store_of_match(tmp_path_factory.mktemp("outside"), "import:\x1b[31m李\nerror: x")
 
 
 LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -110,9 +110,9 @@ def test_a_long_exception_of_a_bot_is_cut(tmp_path: Path) -> None:
         "    __call__ = act\n\ndef loud(*args, **more):\n    raise ValueError('x' * 70_000)\n"
     )
     words = ["evaluate", f"{tmp_path}/bots.py:loud", "--against", "bot:random", "--env", "matrix", "--games", "2"]
-    code, out, err = called(*words, "--bot", f"{tmp_path}/bots.py:loud", "--store", tmp_path / "s.duckdb")
+    code, out, err = called(*words, "--bot", f"{tmp_path}/bots.py:loud", "--store", tmp_path / "s")
     assert code and len(out + err) < 2 * MAX_MESSAGE, len(out + err)
-    code, out, err = called("evaluate", "y" * 70_000, "--against", "bot:random", "--store", tmp_path / "s.duckdb")
+    code, out, err = called("evaluate", "y" * 70_000, "--against", "bot:random", "--store", tmp_path / "s")
     assert code and len(out + err) < 2 * MAX_MESSAGE
 
 
@@ -148,7 +148,7 @@ def test_watching_without_stdout_is_one_line(tmp_path: Path) -> None:
     closed.close()
     for out in (None, closed):
         with streams(out, sys.stderr), pytest.raises(UsageError, match="needs a terminal; pass --out"):
-            watch("bot:random", "bot:random", env="matrix", store=tmp_path / "s.duckdb")
+            watch("bot:random", "bot:random", env="matrix", store=tmp_path / "s")
 
 
 def test_a_thread_that_the_system_does_not_make_is_one_line(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

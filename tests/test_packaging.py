@@ -70,7 +70,7 @@ def test_installed_wheel_works_in_a_folder_with_its_own_envs(wheel: Path, tmp_pa
         "import envs, league.cli; from league.envs import registry; from league.store.store import Store;"
         "batch = registry.make('brawl', rows=2, threads=1, options={}); batch.reset(0); batch.step();"
         "import gymnasium; gymnasium.make('league.gym:league/Brawl-v0').reset(seed=0);"
-        "Store.create('s.duckdb'); print(envs.mine, league.__file__)"
+        "Store.create('s').runs(); print(envs.mine, league.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

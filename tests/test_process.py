@@ -102,7 +102,7 @@ compare(before, look())
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trained run, `me`, and its export."""
-    path = tmp_path_factory.mktemp("agents") / "league.duckdb"
+    path = tmp_path_factory.mktemp("agents") / "runs"
     league.train("smoke", env="matrix", run="me", device="cpu", overrides=(*SMALL, *TINY), store=path)
     league.export("me", path.parent / "out", store=path)
     return path

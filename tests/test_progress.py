@@ -233,7 +233,7 @@ TINY = [*SMALL, "run.total_steps=512", "pool.snapshot_every=128"]
 
 def train(folder: Path, watcher: Any, **how: Any) -> str:
     """The agent id of a tiny run's last snapshot."""
-    store = folder / "league.duckdb"
+    store = folder
     return league.train("smoke", env="matrix", overrides=TINY, store=store, watcher=watcher, **how).newest
 
 
@@ -254,7 +254,7 @@ def test_who_watches_changes_no_bit(tmp_path: Path) -> None:
 def test_json_lines_are_an_object_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Updates, evaluations, ratings, words and the result, on stdout, with the run's name; stderr has nothing."""
     with TerminalWatcher(json_lines=True) as watcher:
-        result = league.train("smoke", env="matrix", overrides=TINY, store=tmp_path / "s.duckdb", watcher=watcher)
+        result = league.train("smoke", env="matrix", overrides=TINY, store=tmp_path, watcher=watcher)
     watcher.result(result)
     out, err = capsys.readouterr()
     events = [json.loads(line) for line in out.splitlines()]
@@ -272,7 +272,7 @@ def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
     """Each learner's updates reach the dashboard under its name; without a terminal a turn is a line."""
     sets = [*SMALL, "run.total_steps=128", "run.evaluate_games=2"]
     (tmp_path / "pair.toml").write_text(PAIR)
-    call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path / "league.duckdb"}
+    call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path}
     out = Tty()
     with writing(out, width=120, NO_COLOR="1"), TerminalWatcher() as watcher:
         done = league.train_league(tmp_path / "pair.toml", **call, watcher=watcher)

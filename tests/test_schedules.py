@@ -134,7 +134,7 @@ def test_a_run_follows_its_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyP
         *("learner.learning_rate={64=1e-3, 320=1e-4}", "learner.segments={0=1, 300=2}", "learner.minibatches=2"),
         'pool.mix={self_play={0=0.0, 640=1.0}, "bot:random"={0=1.0, 640=0.0}}',
     ]
-    result = league.train("smoke", env="matrix", device="cpu", overrides=sets, store=tmp_path / "l.duckdb")
+    result = league.train("smoke", env="matrix", device="cpu", overrides=sets, store=tmp_path)
     config = load("smoke", env="matrix", overrides=sets)
     assert [steps for steps, *_ in seen] == [0, 64, 128, 192, 256, 320, 448, 576]
     for steps, rate, rows, weight, bounds in seen:
@@ -142,7 +142,7 @@ def test_a_run_follows_its_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert rate == now.learner.learning_rate and rows == 8 * now.learner.segments
         assert weight == pytest.approx(now.rewards["payoff"])
         assert bounds[0] == pytest.approx(now.pool.mix["bot:random"])
-    store = Store.open(tmp_path / "l.duckdb")
+    store = Store.open(tmp_path)
     name = "schedule/learner.learning_rate"
     where = f"run = '{result.run}' AND name = '{name}'"
     _, found = store.query(f'SELECT value FROM metric WHERE {where} ORDER BY "update"')

@@ -89,7 +89,7 @@ def test_the_commands_of_a_page_can_be_given(page: Path, tmp_path: Path) -> None
             if not is_own:
                 config.load(stage="10m", env=_named(given.get("env")), overrides=settings)
         if sql := given.get("sql"):
-            Store.create(tmp_path / "league.duckdb").query(sql)
+            Store.create(tmp_path).query(sql)
 
 
 def _read(words: list[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import importlib
 import io
 import json
 import os
@@ -34,7 +35,7 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="the system has no /de
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a match of two agents, one of whose names no old encoding has."""
-    return store_of_match(tmp_path_factory.mktemp("streams") / "s.duckdb", "import:日本")
+    return store_of_match(tmp_path_factory.mktemp("streams"), "import:日本")
 
 
 @contextmanager
@@ -93,10 +94,10 @@ def test_what_stdout_does_not_take_is_one_line(words: list[str], store: Path) ->
 @needs_full
 def test_talk_that_nobody_takes_ends_nothing(store: Path, tmp_path: Path) -> None:
     """A command goes on where stderr is full, and its data is whole."""
-    shutil.copy(store, tmp_path / "s.duckdb")
+    shutil.copytree(store, tmp_path / "s")
     words = ["evaluate", "bot:random", "--against", "bot:biased", "--env", "matrix", "--games", "2"]
     with FULL.open("w") as full:
-        code, out, _ = called(*words, "--store", tmp_path / "s.duckdb", err=full)
+        code, out, _ = called(*words, "--store", tmp_path / "s", err=full)
     assert code == 0 and "stored as evaluation-" in out
 
 
@@ -112,10 +113,10 @@ def test_letters_that_the_output_lacks_are_spelt_out(encoding: str, store: Path)
 
 def test_no_name_begins_a_line_or_commands_the_terminal(store: Path, tmp_path: Path) -> None:
     """What comes from files and names is spelt out wherever it is printed: an import's file, an agent, a folder."""
-    shutil.copy(store, tmp_path / "s.duckdb")
+    shutil.copytree(store, tmp_path / "s")
     file = tmp_path / "a\x1b[31m\nerror: b.csv"
     file.write_text("seat0,seat1,winner,game_id\nx,bot:based,0,g\n")
-    code, out, err = called("import", file, "--store", tmp_path / "s.duckdb")
+    code, out, err = called("import", file, "--store", tmp_path / "s")
     assert code == 0 and r"a\x1b[31m\nerror: b.csv: 1 of 1 games" in out and "\x1b" not in out + err
     assert not any(line.startswith("error") for line in out.splitlines())
     assert one_line("a\x1b\nb\u202e") == r"a\x1b\nb\u202e"
@@ -228,9 +229,12 @@ def test_a_file_that_does_not_fit_is_one_line_and_leaves_nothing(
 def nobody(store: Path) -> Iterator[Callable[[], Any]]:
     """A folder with a copy of the store, and a way to be a user who owns nothing in it."""
     folder = Path(tempfile.mkdtemp())
-    shutil.copy(store, folder / "s.duckdb")
+    for module in ("arena.gating", "arena.tournaments", "printing.bars"):
+        importlib.import_module(f"league.{module}")  # while its files may be read
+    shutil.copytree(store, folder / "s")
     (folder / "a" / "snapshots").mkdir(parents=True)
-    folder.chmod(0o755)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
 
     @contextmanager
     def be() -> Iterator[Path]:
@@ -268,8 +272,21 @@ def test_a_folder_without_rights_is_one_line(words: list[str], nobody: Any) -> N
     folder.chmod(0o700 if words[0] in ("runs", "payoff", "matches", "export", "replay", "snapshots") else 0o555)
     words = [word.replace("FOLDER", str(folder)).replace("OUT", str(folder / "out")) for word in words]
     with nobody():
-        code, _, err = called(*words, "--store", folder / "s.duckdb")
+        code, _, err = called(*words, "--store", folder / "s")
     need_line(code, err, "ermission denied" if "you may not" not in err else "see to its rights", str(folder))
+
+
+def test_a_part_of_a_store_without_rights_is_left_out(nobody: Any) -> None:
+    """Whoever may not read one folder of the store is told so in a line, and has the rest."""
+    with nobody() as folder:
+        pass
+    (folder / "s" / "evaluations-0").chmod(0o700)
+    with nobody():
+        code, out, err = called("leaderboard", "--store", folder / "s")
+    assert code == 0 and "bot:based" in out, err
+    assert (
+        f"{folder}/s/evaluations-0: cannot be read (Permission denied), so it is left out; see to its rights\n" in err
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user, times_run, write_game
 from tests.helpers.processes import run
 from tests.helpers.sizes import TINY
-from tests.helpers.stores import empty_store
+from tests.helpers.stores import files_of, keeping_store
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,8 +48,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store, a run `r` and its export `agent`; nobody may change it."""
     folder = tmp_path_factory.mktemp("trained")
-    league.train("smoke", env="matrix", run="r", store=folder / "runs" / "league.duckdb", overrides=TINY)
-    league.arena.agents.export("r", folder / "agent", store=folder / "runs" / "league.duckdb")
+    league.train("smoke", env="matrix", run="r", store=folder / "runs", overrides=TINY)
+    league.arena.agents.export("r", folder / "agent", store=folder / "runs")
     return folder
 
 
@@ -61,20 +61,19 @@ def agent(trained: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """An empty store."""
-    return empty_store(tmp_path / "runs" / "league.duckdb")
+    """A store without games."""
+    return keeping_store(tmp_path / "runs")
 
 
-def edit(agent: Path, **changes: Any) -> None:
-    """Fields of the manifest replaced."""
-    path = agent / MANIFEST
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+def change(path: Path, **fields: Any) -> None:
+    """Replaces fields of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 def forge(agent: Path, data: bytes) -> None:
     """Other weights, whose hash the manifest tells."""
     (agent / WEIGHTS).write_bytes(data)
-    edit(agent, agent_id=hashlib.sha256(data).hexdigest())
+    change(agent / MANIFEST, agent_id=hashlib.sha256(data).hexdigest())
 
 
 def refusal(call: Callable[[], object], kind: type[LeagueError]) -> str:
@@ -287,21 +286,22 @@ NASTY = [
 @pytest.mark.parametrize("name", NASTY)
 def test_a_run_name_is_a_plain_word(name: str, agent: Path, store: Store) -> None:
     """In a manifest, as --run of training and of an import: no path, no control letter, nothing made."""
-    edit(agent, run=name)
+    change(agent / MANIFEST, run=name)
     assert "run" in refusal(lambda: Agent.load(agent), SnapshotError)
-    before = sorted(store.path.parent.parent.rglob("*"))
+    before = sorted(store.path.parent.rglob("*"))
     if name:
         refusal(lambda: league.train("smoke", env="matrix", run=name, store=store.path, overrides=TINY), UsageError)
     refusal(lambda: import_matches(agent / "m.jsonl", run=name, store=store.path), UsageError)
-    assert sorted(store.path.parent.parent.rglob("*")) == before
+    assert sorted(store.path.parent.rglob("*")) == before
 
 
-@pytest.mark.parametrize("suffix", ["", ".wal", ".tmp"])
-def test_a_run_cannot_take_the_name_of_the_stores_files(suffix: str, store: Store) -> None:
-    """A folder in the place of the database's log would keep it from ever being written."""
-    name = store.path.name + suffix
+def test_a_run_cannot_take_the_name_of_the_stores_catalogue(store: Store, tmp_path: Path) -> None:
+    """A folder in its place would keep it from ever being written."""
+    before, name = sorted(store.path.iterdir()), "league.duckdb"
     refusal(lambda: league.train("smoke", env="matrix", run=name, store=store.path, overrides=TINY), UsageError)
-    assert [path.name for path in store.path.parent.iterdir()] == [store.path.name]
+    (tmp_path / "m.csv").write_text("seat0,seat1,winner\nx,y,0\n")
+    refusal(lambda: import_matches(tmp_path / "m.csv", game_id="g", run=name, store=store.path), UsageError)
+    assert sorted(store.path.iterdir()) == before
 
 
 # The terminal
@@ -314,7 +314,7 @@ def test_no_letter_from_outside_commands_the_terminal(store: Store) -> None:
     assert shown.exit_code == 0 and "\\x1b[31mred\\x07" in shown.output and "\x1b" not in shown.output
     shown = CliRunner().invoke(app, ["query", statement, "--store", str(store.path), "--json"])
     assert "\x1b" not in shown.output and json.loads(shown.stdout)["rows"] == [["\x1b[31mred\x07"]]
-    done = run("evaluate", "\x1b]0;x\x07\u202e", "--against", "bot:random", cwd=store.path.parent.parent)
+    done = run("evaluate", "\x1b]0;x\x07\u202e", "--against", "bot:random", cwd=store.path.parent)
     assert done.returncode == 2 and done.stderr.startswith("error: ")
     assert not set(done.stderr.rstrip("\n")) & set("\x1b\x07\u202e")
 
@@ -352,7 +352,8 @@ def test_a_strange_value_of_set_is_one_line(value: str) -> None:
 def test_a_foreign_store_is_never_opened(name: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import of a database says how matches travel, and the database engine does not see the file."""
     theirs = store.path.with_name(name)
-    shutil.copy(store.path, theirs)
+    store.view.write_catalogue()
+    shutil.copy(store.path / "league.duckdb", theirs)
     monkeypatch.setattr(duckdb, "connect", lambda *_, **__: pytest.fail("opened"))
     message = refusal(lambda: import_matches(theirs, store=store.path), UsageError)
     assert "JSON lines" in message and "never opened" in message
@@ -366,9 +367,9 @@ def test_one_bad_line_among_many_keeps_all_out(lines: int, store: Store, tmp_pat
     text = [row] * lines
     text[bad - 1] = '{"seat0":"a","seat1":"b","winner":2,"game_id":"g"}\n'
     (tmp_path / "m.jsonl").write_text("".join(text))
-    before = store.path.read_bytes()
+    before = files_of(store.path)
     message = refusal(lambda: import_matches(tmp_path / "m.jsonl", store=store.path), UsageError)
-    assert f"line {bad}:" in message and store.path.read_bytes() == before
+    assert f"line {bad}:" in message and files_of(store.path) == before
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "=cmd|' /C calc'!A0"])
@@ -391,7 +392,7 @@ def attacks(folder: Path) -> list[str]:
         f"FROM read_parquet('{folder}/*')",
         f"FROM parquet_metadata('{out}')",
         f"FROM sniff_csv('{secret}')",
-        f"FROM '{folder}/runs/league.duckdb'",
+        f"FROM '{folder}/runs/evaluations-0/run.json'",
         "FROM '/etc/passwd'",
         "FROM parquet_scan('http://127.0.0.1/x')",
         "SELECT getenv('HOME')",
@@ -437,10 +438,9 @@ def attacks(folder: Path) -> list[str]:
 def test_a_query_reaches_nothing_else(number: int, store: Store, tmp_path: Path) -> None:
     """Every attack is refused in one line, reads no file, makes no file, and changes no byte of the store."""
     (tmp_path / "secret.csv").write_text("password\nhunter2\n")
-    before = store.path.read_bytes()
+    before = files_of(tmp_path)
     assert "hunter2" not in refusal(lambda: store.query(attacks(tmp_path)[number]), UsageError)
-    assert sorted(os.listdir(tmp_path)) == ["runs", "secret.csv"] and os.listdir(tmp_path / "runs") == ["league.duckdb"]
-    assert store.path.read_bytes() == before
+    assert files_of(tmp_path) == before
 
 
 def test_every_attack_is_tried(tmp_path: Path) -> None:
@@ -556,7 +556,7 @@ def claim(folder: Path, address: str, sha256: str | None = None) -> None:
 
 def evaluate() -> object:
     """Plays the export against a bot, without a store."""
-    return league.evaluate("./agent", "bot:random", games=2, store="none.duckdb")
+    return league.evaluate("./agent", "bot:random", games=2, store="none")
 
 
 ADDRESSES = [
@@ -585,9 +585,12 @@ def test_no_agent_makes_a_games_code_run(stranger: Path) -> None:
 def test_no_store_makes_a_games_code_run(address: str, stranger: Path) -> None:
     """Nor whatever a run's row says: not by any command that plays what the store tells of."""
     place = address.format(stranger)
-    with duckdb.connect(stranger / "runs" / "league.duckdb") as con:
-        con.execute("UPDATE run SET game = 'duel', game_address = ?, status = 'stopped'", [place])
-        con.execute("UPDATE run SET config = replace(config, '\"matrix\"', '\"duel\"')")
+    run = stranger / "runs" / "r"
+    change(run / "run.json", game="duel")
+    change(run / "status.json", status="stopped")
+    (run / "config-001.json").write_text((run / "config-001.json").read_text().replace('"matrix"', '"duel"'))
+    change(run / "config-001.json", game_address=place)
+    assert league.runs().to_df()["game"].tolist() == ["duel"]
     claim(stranger, place)
     for path in (stranger / "runs").rglob(MANIFEST):
         told = json.loads(path.read_text())
@@ -602,7 +605,7 @@ def test_no_store_makes_a_games_code_run(address: str, stranger: Path) -> None:
         lambda: league.exploit("r", 32, games=2),
     ):
         refusal(call, UsageError)
-    league.leaderboard(store="runs/league.duckdb")
+    league.leaderboard()
     assert not (stranger.parent / "mark").exists() and times_run(stranger) == 0
 
 
@@ -654,14 +657,14 @@ def test_no_agent_makes_a_policys_or_a_bots_code_run(address: str, stranger: Pat
     told = json.loads(path.read_text())
     config = told["config"] | {"parts": {"bots": {"mine": source}, "samplers": {}, "policies": {}}}
     path.write_text(json.dumps(told | {"config": config}))
-    message = refusal(lambda: league.evaluate("./agent", "bot:mine", games=2, store="none.duckdb"), UsageError)
+    message = refusal(lambda: league.evaluate("./agent", "bot:mine", games=2, store="none"), UsageError)
     assert "--bot" in message or "cannot be used" in message
     own = {"policy": "mine", "source": source, "type": "evil.spec", "agent": {}}
     path.write_text(json.dumps(told | {"architecture": own}))
     for call in (
-        lambda: league.evaluate("./agent", "bot:random", games=2, store="none.duckdb"),
+        lambda: league.evaluate("./agent", "bot:random", games=2, store="none"),
         lambda: league.load("./agent"),
-        lambda: league.exploit("./agent", 32, games=2, store="none.duckdb"),
+        lambda: league.exploit("./agent", 32, games=2, store="none"),
         lambda: league.train("smoke", env="matrix", overrides=[*TINY, "pool.mix={'agent:./agent' = 1.0}"]),
     ):
         message = refusal(call, UsageError)
@@ -674,26 +677,21 @@ def test_no_agent_makes_a_policys_or_a_bots_code_run(address: str, stranger: Pat
 @pytest.mark.parametrize("address", cases("{}/evil.py:spec", slow=[*ADDRESSES, "greedy"]))
 def test_no_store_makes_a_parts_code_run(address: str, stranger: Path) -> None:
     """Whatever a run's config, or an agent's row, says of bots, a sampler and a policy."""
-    source, store = part(address.format(stranger), stranger), stranger / "runs" / "league.duckdb"
-    with duckdb.connect(store) as con:
-        [(text,)] = con.execute("SELECT config FROM run WHERE run = 'r'").fetchall()
-        for kind, name in (("bots", "mine"), ("samplers", "mine"), ("policies", "mine")):
-            told = json.loads(text)
-            told["parts"] = {"bots": {}, "samplers": {}, "policies": {}, kind: {name: source}}
-            told["pool"] |= {"bots": {"mix": {"bot:mine": 1.0}}, "samplers": {"sampler": "mine"}}.get(kind, {})
-            told["agent"] |= {"policy": name} if kind == "policies" else {}
-            con.execute("UPDATE run SET config = ?, status = 'stopped'", [json.dumps(told)])
-            con.close()
-            assert "its " in refusal(lambda: league.resume("r"), UsageError)
-            con = duckdb.connect(store)
-        con.execute("UPDATE run SET config = ?", [text])
-        [(game_id,)] = con.execute("SELECT game_id FROM run").fetchall()
-        con.execute(
-            "INSERT INTO agent BY NAME (SELECT ? AS game_id, 'bot:mine' AS agent_id, 'bot' AS kind, 'bot:mine' AS name,"
-            " ? AS address, '' AS version, ? AS sha256, 'spec' AS thing)",
-            [game_id, source["address"], source["sha256"]],
-        )
-        con.close()
+    source, run = part(address.format(stranger), stranger), stranger / "runs" / "r"
+    text = (run / "config-001.json").read_text()
+    change(run / "status.json", status="stopped")
+    for kind in ("bots", "samplers", "policies"):
+        told = json.loads(text)["config"]
+        told["parts"] = {"bots": {}, "samplers": {}, "policies": {}, kind: {"mine": source}}
+        told["pool"] |= {"bots": {"mix": {"bot:mine": 1.0}}, "samplers": {"sampler": "mine"}}.get(kind, {})
+        told["agent"] |= {"policy": "mine"} if kind == "policies" else {}
+        change(run / "config-001.json", config=told)
+        assert "its " in refusal(lambda: league.resume("r"), UsageError)
+    (run / "config-001.json").write_text(text)
+    game_id = json.loads((run / "run.json").read_text())["game_id"]
+    mine = {"agent_id": "bot:mine", "kind": "bot", "name": "bot:mine", "game_id": game_id, **source}
+    change(run / "segments.json", agents=[mine])
+    assert league.query("SELECT count(*) FROM agent WHERE thing = 'spec'").rows == ((1,),)
     for call in (
         lambda: league.evaluate("r", "bot:mine", games=2),
         lambda: league.tournament(["r", "bot:mine"], games=2),

@@ -203,7 +203,7 @@ def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(
 ) -> None:
     """The run is saved as of its last whole update, after any exception, and goes on once the game is mended."""
     file, line = write(user, fault, "step", at=1_000)  # after the checks before a run
-    store = user / "s.duckdb"
+    store = user / "s"
     words = ("train", "--stage", "smoke", "--env", file, "--store", store, "--run", "r", "--device", "cpu", *sets())
     last = need_told(call(monkeypatch, capfd, *words, "--quiet"), file, line)
     assert "; saved; go on with `league resume r" in last, last
@@ -221,7 +221,7 @@ def test_a_gate_over_code_that_fails_has_exit_code_1(
 ) -> None:
     """Neither 0, 3 nor 4, which say what the test found, in this process and in workers."""
     file, line = write(user)
-    store = user / "s.duckdb"
+    store = user / "s"
     league.train(
         "smoke", env=file, overrides=[*SUMS_SETS, f"env.workers={workers}"], store=store, run="r", device="cpu"
     )
@@ -256,7 +256,7 @@ def test_matches_over_code_that_fails_have_exit_code_1(
         "tournament": ("tournament", "bot:lucky", "bot:random", "--games", 8),
         "watch": ("watch", "bot:lucky", "--against", "bot:random", "--out", user / "a.html"),
     }
-    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "none.duckdb", "--quiet")
+    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "none", "--quiet")
     need_told(call(monkeypatch, capfd, *words[command], *more), file, line)
 
 
@@ -267,7 +267,7 @@ def test_a_drawing_that_fails_is_one_line(
     """A match is shown by code of the game, which may fail as the rest of it."""
     file, line = write(user, fault, "drawing", at=1)
     words = ("watch", "bot:random", "--against", "bot:lucky", "--env", file, "--bot", f"{file}:lucky")
-    more = ("--store", user / "none.duckdb", "--out", user / "a.html", "--quiet")
+    more = ("--store", user / "none", "--out", user / "a.html", "--quiet")
     need_told(call(monkeypatch, capfd, *words, *more), file, line)
 
 
@@ -280,7 +280,7 @@ def test_an_odd_exception_is_one_line(
     """Neither its class, its notes nor its own code hide where it arose."""
     file, line = write(user, fault, where, at=4)
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 8, "--env", file, "--bot", f"{file}:lucky")
-    code, out, err = call(monkeypatch, capfd, *words, "--store", user / "none.duckdb", "--quiet")
+    code, out, err = call(monkeypatch, capfd, *words, "--store", user / "none", "--quiet")
     assert code == 1 and out == "" and f"{file}, line {line}" in err and len(err.splitlines()) == 1, (code, err)
 
 
@@ -316,7 +316,7 @@ def test_a_part_that_fails_leaves_a_run_that_goes_on(
 ) -> None:
     """Samplers, bots and networks: the weights that are saved are those after the last whole update."""
     file, line = write(user, fault, where, at=at)
-    words = ["train", "--stage", "smoke", "--env", file, "--store", user / "s.duckdb", "--run", "r", "--device", "cpu"]
+    words = ["train", "--stage", "smoke", "--env", file, "--store", user / "s", "--run", "r", "--device", "cpu"]
     words += sets("learner.epochs=4")
     if where == "sampler":
         words += ["--sampler", f"{file}:even", "--set", "pool.sampler=even"]
@@ -332,7 +332,7 @@ def test_a_part_that_fails_leaves_a_run_that_goes_on(
         words += ["--policy", f"{file}:make"]
     last = need_told(call(monkeypatch, capfd, *words, "--quiet"), file, line)
     assert "; saved; go on with `league resume r" in last, last
-    row = Store.open(user / "s.duckdb").find_run("r")
+    row = Store.open(user / "s").find_run("r")
     assert row.status == "failed" and row.update >= 1 and row.steps == 32 * row.update
 
 
@@ -340,7 +340,7 @@ def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
     """In Python, too: a game's error is a `CodeError` with its cause, in this process and from a worker."""
     file, line = write(user, "divide", "bot")
     with pytest.raises(CodeError, match=f"bot:lucky: ZeroDivisionError: .*, line {line}"):
-        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no")
     write(user, "league", "step")
     name = enter(file) or ""
     for workers in (0, 2):
@@ -349,7 +349,7 @@ def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
             batch.step()
         assert caught.value.exit_code == 1, type(caught.value)
     with pytest.raises(LeagueError, match=f"as it says .*, line {line}"):
-        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
+        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no")
 
 
 @pytest.mark.parametrize("fault", cases("divide", "guard", slow=["league", "value"]))
@@ -375,7 +375,7 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
             raise what
 
     done = league.train(
-        "smoke", env="matrix", overrides=SUMS_SETS, store=tmp_path / "s.duckdb", device="cpu", watcher=Leaves()
+        "smoke", env="matrix", overrides=SUMS_SETS, store=tmp_path / "s", device="cpu", watcher=Leaves()
     )
     assert done.status == "finished"
 
@@ -402,7 +402,7 @@ def test_buffers_of_other_code_stay_out_of_json(user: Path) -> None:
     noise += 'import atexit\natexit.register(print, "at the end")\n'
     Path(file).write_text(f"import sys\n{noise}{text}")
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", "2", "--env", file, "--json")
-    more = ("--bot", f"{file}:lucky", "--store", str(user / "s.duckdb"))
+    more = ("--bot", f"{file}:lucky", "--store", str(user / "s"))
     done = subprocess.run(
         [sys.executable, "-c", "from league.cli import main; main()", *words, *more],
         capture_output=True,
@@ -458,7 +458,7 @@ def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Pat
     file = write_noisy(user, at_import=at_import)
     home = user / "home"
     home.mkdir()
-    words = ["--env", file, "--bot", f"{file}:lucky", "--store", "s.duckdb", "--device", "cpu", "--quiet", "--json"]
+    words = ["--env", file, "--bot", f"{file}:lucky", "--store", "s", "--device", "cpu", "--quiet", "--json"]
     trained = ["train", "--stage", "smoke", "--run", "r", *sets("pool.mix={'self_play'=0.5,'bot:lucky'=0.5}"), *words]
     trained += ["--sampler", f"{file}:even", "--set", "pool.sampler=even"]
     for command in (
@@ -472,7 +472,7 @@ def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Pat
         assert done.returncode == 0 or (command[0] == "gate" and done.returncode in (3, 4)), (command, errors)
         assert json.loads(done.stdout)["schema"] == 1 and len(done.stdout.splitlines()) == 1, done.stdout
         assert "printed" in done.stderr
-    assert (home / "s.duckdb").exists() and (home / "a.html").exists()
+    assert (home / "s").exists() and (home / "a.html").exists()
 
 
 def settings() -> tuple[object, ...]:
@@ -492,8 +492,8 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     enter(file)
     if at_import:
         assert draws == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
-    league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no.duckdb")
-    league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s.duckdb", run="r", device="cpu")
+    league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no")
+    league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s", run="r", device="cpu")
     assert [x for x in zip(settings(), kept, strict=True) if x[0] != x[1]] == []
     assert ("error", None, Warning, None, 0) not in warnings.filters
 
@@ -547,7 +547,7 @@ def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> Non
     """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
     file = write_trap(user, TRAPS[trap], where)
     words = ("watch", "bot:lucky", "--against", "bot:random", "--out", user / "a.html", "--json", "--quiet")
-    words += ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
+    words += ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = processes.Process(kept_command, [[*map(str, words)], str(user / "lost.json")], cwd=user, **pipes)
     out, err = process.communicate(60)
@@ -573,7 +573,7 @@ def test_what_cannot_be_put_back_is_refused_by_name(mode: str, name: str, where:
     file = write_trap(user, f"import torch; KEPT.append({mode}); KEPT[-1].__enter__()", where)
     Path(file).write_text(f"KEPT = []\n{Path(file).read_text()}")
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
-    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb")
+    more = ("--env", file, "--bot", f"{file}:lucky", "--store", user / "s")
     done = processes.run(*words, *more, cwd=user)
     assert done.returncode in (1, 2) and f"your code entered {name}" in done.stderr, done
     assert len(done.stderr.splitlines()) == 1
@@ -583,7 +583,7 @@ def test_an_error_that_follows_from_what_code_changed_names_it(user: Path) -> No
     """An error of ours that code of a user causes in the middle of a step is no bug of league."""
     file = write_trap(user, "builtins.len = None", "bot")
     words = ("evaluate", "bot:lucky", "--against", "bot:random", "--games", 2, "--quiet")
-    done = processes.run(*words, "--env", file, "--bot", f"{file}:lucky", "--store", user / "s.duckdb", cwd=user)
+    done = processes.run(*words, "--env", file, "--bot", f"{file}:lucky", "--store", user / "s", cwd=user)
     words = r"error: your code changed builtins\.len, after which TypeError: .*; leave builtins\.len as it is\n"
     assert done.returncode == 1 and re.fullmatch(words, done.stderr), done
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from league.signals import settings_kept
 from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest
+from league.store.folder import Folder
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
@@ -133,11 +134,11 @@ def find_agent(store: Store | None, name: str) -> Named:
             f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
             f" play; name one of those that {shown} shows with files"
         )
-    return Named(row.agent_id, f"{row.run}@{row.step}", store.path.parent / row.path, is_own=True)
+    return Named(row.agent_id, f"{row.run}@{row.step}", store.path / row.path, is_own=True)
 
 
 def _find_stopped(store: Store, run: str) -> Named:
-    folder, label = store.path.parent / run / STOPPED, f"{run}@{STOPPED}"
+    folder, label = store.path / run / STOPPED, f"{run}@{STOPPED}"
     if not folder.is_dir():
         raise UsageError(
             f"agent {label!r}: {run} was not stopped on its way, or is finished since; name {run} for its newest"
@@ -182,7 +183,7 @@ def export(
 ) -> Manifest:
     """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
 
-    say: is told when the store is waited for.
+    say: is told of what cannot be read.
 
     Raises:
         UsageError, StoreError: as `load`.
@@ -219,7 +220,7 @@ def evaluate(
         env: the game (docs/games.md); needed between two bots, and where its code must be named again.
         bots, policy: parts of one's own, as for `league.train`, that are met first here or must be named again.
         device: where nets run.
-        store: the DuckDB file.
+        store: its folder.
         say: is told when play begins, everything having been checked.
 
     Raises:
@@ -237,13 +238,11 @@ def evaluate(
     if say is not None:
         say(f"playing {games} games of {first.label} against {second.label}")
     name = unique_name("evaluation")
-    if opened is not None:
-        opened.need_writable()
-        introduce(opened, meeting)
-    results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
-    if opened is not None:
-        opened.add_matches(results)
-        opened.flush_or_keep()
+    with nullcontext() if opened is None else opened.evaluations() as rows:
+        results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
+        if rows is not None:
+            introduce(rows, meeting)
+            rows.add_matches(results)
     summary = summarise(results, first.agent_id, meeting.spec.payoff_bound)
     seeds = tuple(result.seed for result in results)
     return Evaluation(name if opened else None, first.label, second.label, seed, summary, seeds)
@@ -265,7 +264,7 @@ def leaderboard(
         greedy: rate the games in which nets played their likeliest action, instead of those in which they sampled.
         prior: imagined draws an agent, which keep ratings finite (1.25); 0: maximum likelihood, and what has no finite
             estimate is named.
-        store: the DuckDB file; training may be writing it at the same time.
+        store: its folder; trainings may be writing there at the same time.
 
     Raises:
         UsageError: no such run or agent, or a prior below 0.
@@ -295,9 +294,8 @@ def sampling_of(greedy: bool) -> Sampling:
 
 def store_for(store: str | Path, *names: str, say: Callable[[str], None] | None = None) -> Store | None:
     """The store, which must be there if one of the agents' names can only be a run's; None if it is not there."""
-    path = Path(store)
     needs = [n for n in names if not (n.startswith(BOT_PREFIX) or is_path(n) or os.path.isdir(n))]
-    return Store.open(path, say) if needs or os.path.lexists(path) else None
+    return Store.open(store, say) if needs or Store.is_there(store) else None
 
 
 def meet(
@@ -428,20 +426,17 @@ def _check_memory(meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]
         )
 
 
-def introduce(store: Store, meeting: Meeting) -> None:
-    """Buffers the game, and the sides as agents where the store does not know them yet."""
-    store.add_game(GameRow.of(meeting.game.game_id, meeting.spec))
+def introduce(rows: Folder, meeting: Meeting) -> None:
+    """Notes the game and the sides with the rows of their matches, so that these say by themselves who played."""
+    rows.add_game(GameRow.of(meeting.game.game_id, meeting.spec))
     game_id = meeting.game.game_id
-    known = {agent.agent_id: agent for agent in store.agents(game_id)}
     for named in meeting.sides:
         agent_id = named.agent_id
         if agent_id in meeting.bots:
-            row = AgentRow.of_bot(agent_id, game_id, meeting.bots[agent_id].source)
-            if known.get(agent_id) != row:
-                store.add_agent(row)
-        elif agent_id not in known:
-            kind: AgentKind = "bot" if named.folder is None else "import"
-            store.add_agent(AgentRow(agent_id, kind, named.label, game_id))
+            rows.add_agent(AgentRow.of_bot(agent_id, game_id, meeting.bots[agent_id].source))
+        else:
+            kind: AgentKind = "bot" if named.folder is None else "snapshot" if named.is_own else "import"
+            rows.add_agent(AgentRow(agent_id, kind, named.label, game_id))
 
 
 def _common_game(nets: Sequence[Manifest], env: object, say: Callable[[str], None] | None) -> GameRecord:

@@ -52,7 +52,7 @@ def nashconv(
     Args:
         agent: its name (`league.arena.agents.find_agent`).
         env, policy: as for `league.evaluate`.
-        store: the DuckDB file.
+        store: its folder.
         say: receives a line where the game has changed since the agent was trained.
 
     Raises:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -33,6 +33,7 @@ from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
 from league.play.evaluation import check_games, summarise
 from league.signals import put_off, settings_kept
+from league.store.folder import Folder
 from league.store.liveness import gate_lock
 from league.store.locks import held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
@@ -215,18 +216,15 @@ def _run(
         if store is not None:
             end_broken_off(store)
             champion = store.champion(run) if run else None
-            introduce(store, meeting)
-            stack.enter_context(_under_way(store, trial.row.gate))
+            introduce(trial.begin(store, stack), meeting)
         try:
-            if store is not None:
-                trial.begin(store)
-            decision = trial.play(meeting, max_games, store, say or (lambda _: None)) or "undecided"
+            decision = trial.play(meeting, max_games, say or (lambda _: None)) or "undecided"
             row = trial.came_to(decision)
-            row = row if store is None else store.end_gate(row, champion)
+            row = row if store is None else trial.end(store, row, champion)
         except BaseException:
             if store is not None:
                 with suppress(StoreError):  # what ended the gate is the error to tell
-                    store.end_gate(trial.came_to("broken off"), champion)
+                    trial.end(store, trial.came_to("broken off"), champion)
             raise
     return trial.result(meeting, row, max_games, is_stored=store is not None)
 
@@ -262,16 +260,27 @@ class _Trial:
         self.row, self.test = row, test
         self.games: list[MatchResult] = []
         self.pairs, self.llr = np.zeros(5, np.int64), 0.0
+        self._folder: Folder | None = None
 
-    def begin(self, store: Store) -> None:
-        """Writes its row; an attempt at a title has what is left of alpha."""
+    def begin(self, store: Store, locks: ExitStack) -> Folder:
+        """Makes its folder, whose lock `locks` gets; an attempt at a title has what is left of alpha."""
         run, alpha = self.row.run, self.test.alpha
-        self.row = store.begin_gate(self.row, lambda attempt: spent_alpha(alpha, attempt) if run else alpha)
+        self.row, folder = store.begin_gate(
+            self.row, lambda attempt: spent_alpha(alpha, attempt) if run else alpha, locks
+        )
         self.test = replace(self.test, alpha=self.row.alpha)
+        self._folder = folder
+        return folder
 
-    def play(
-        self, meeting: Meeting, max_games: int, store: Store | None, say: Callable[[str], None]
-    ) -> Decision | None:
+    def end(self, store: Store, row: GateRow, champion: str | None) -> GateRow:
+        """Writes its games and what it came to, as `Store.end_gate` does."""
+        assert self._folder is not None
+        self._folder.close()
+        ended = store.end_gate(row, champion)
+        store.view.write_catalogue()
+        return ended
+
+    def play(self, meeting: Meeting, max_games: int, say: Callable[[str], None]) -> Decision | None:
         """Plays until the test decides, or the games are used up."""
         row, test, (first, second) = self.row, self.test, meeting.sides
         title = f", attempt {row.attempt} at the title of {row.run}'s champion" if row.run else ""
@@ -286,9 +295,9 @@ class _Trial:
                 self.llr = _evidence(test, [*self.games, *results], first.agent_id)
                 self.games += results
                 self.pairs += pair_counts(_pairs(results, first.agent_id))
-                if store is not None:
-                    store.add_matches(results)
-                    store.flush()
+                if self._folder is not None:
+                    self._folder.add_matches(results)
+                    self._folder.flush()
             told = "LLR" if isinstance(test, Sprt) else "log capital"
             say(f"{2 * self.pairs.sum():,} games: {told} {self.llr:.2f} of {test.lower:.2f} to {test.upper:.2f}")
             if decision := test.decide(self.llr):
@@ -337,7 +346,6 @@ def end_broken_off(store: Store) -> None:
             continue
         with suppress(BlockingIOError), held(lock):
             _end_broken_off(store, row.gate)
-            lock.unlink(missing_ok=True)
 
 
 def _end_broken_off(store: Store, gate: str) -> None:
@@ -353,17 +361,6 @@ def _end_broken_off(store: Store, gate: str) -> None:
         else:
             test = Sprt(row.elo0, row.elo1, row.alpha, row.beta, row.elo_model)  # type: ignore[arg-type]  # as begun
         store.end_gate(_came_to(row, pairs, _evidence(test, games, row.challenger), "broken off"), None)
-
-
-@contextmanager
-def _under_way(store: Store, gate: str) -> Iterator[None]:
-    """Holds the gate's lock, so that others see that it is played."""
-    lock = gate_lock(store, gate)
-    try:
-        with held(lock):
-            yield
-    finally:
-        lock.unlink(missing_ok=True)
 
 
 def _came_to(row: GateRow, pairs: npt.NDArray[np.int64], llr: float, decision: Decision) -> GateRow:

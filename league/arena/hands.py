@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.arena.agents import Meeting, introduce
+from league.arena.agents import Meeting
 from league.arena.bouts import Bout
 from league.arena.frames import Picture, framer
 from league.envs import registry
@@ -20,7 +20,7 @@ from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
 from league.store.formats import OUTSIDE_PREFIX, name_problem
 from league.store.importing import MatchFile, PackedMatches
-from league.store.rows import AgentRow, now
+from league.store.rows import AgentKind, AgentRow, GameRow, now
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, ActionSpec, Turns
 
@@ -167,11 +167,15 @@ class Table:
         run = None
         if store is not None:
             opened = Store.create(store, say)
-            introduce(opened, self.meeting)
-            opened.flush(force=True)
-            person = AgentRow(own_id, "import", self.name, match.game_id)
+            side = self.meeting.sides[0]
+            kind: AgentKind = "bot" if side.folder is None else "snapshot" if side.is_own else "import"
+            agents_met = [
+                AgentRow(own_id, "import", self.name, match.game_id),
+                AgentRow(agent_id, kind, side.label, match.game_id),
+            ]
+            games = [GameRow.of(match.game_id, self.meeting.spec)]
             digest = hashlib.sha256(match.replay.encode() + str(now()).encode()).hexdigest()
-            file = MatchFile(f"played by {self.name}", digest, PackedMatches([(match, now())]), [person])
+            file = MatchFile(f"played by {self.name}", digest, PackedMatches([(match, now())]), agents_met, games)
             run = opened.add_import(file, None, "keep")[0].run
         winner = "draw" if match.winner == DRAW else self.names[match.winner]
         return Ended(

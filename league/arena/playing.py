@@ -62,8 +62,6 @@ def play_by_hand(
     chosen = secrets.randbelow(2**31) if seed is None else seed
     check_seed(chosen)
     opened = store_for(store, agent, say=say)
-    if opened is not None:
-        opened.need_writable()
     given = enter_parts(bots, policy=policy, say=say)
     meeting = gather(opened, (find_agent(opened, agent),), env, device, say, given)
     table = Table(meeting, seat, chosen, greedy=greedy, name=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,12 +30,13 @@ from league.boards import plots
 from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, Interrupted, UsageError, nearest
 from league.maths.davidson import Ints
-from league.maths.pairs import PairCounts, PairSums, Played
+from league.maths.pairs import PairCounts
 from league.maths.ratings import Difference, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
-from league.play.evaluation import check_games, clustered, distinct
+from league.play.evaluation import check_games, clustered, counts_of, distinct
 from league.signals import put_off, settings_kept
+from league.store.folder import Folder
 from league.store.rows import GameRow, Sampling, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, MatchResult
@@ -81,12 +83,6 @@ class Encounter(Record):
 
     a: str
     b: str
-
-
-def as_played(result: MatchResult) -> Played:
-    """A match as evidence of a pair."""
-    a, b = result.agents
-    return Played(a, b, result.seed, result.score_of(a), result.payoff)
 
 
 @dataclass(frozen=True)
@@ -238,25 +234,34 @@ def tournament(
             f"seeds={num_seeds}: so many of the {len(meeting.sides)} entrants meet all the others; pass 1 to"
             f" {len(meeting.sides) - 1}"
         )
-    played = _Played(opened, meeting, seed, greedy)
+    with nullcontext() if opened is None else opened.evaluations() as rows:
+        played = _Played(opened, rows, meeting, seed, greedy)
+        ended, number = _play(played, format, objective, num_seeds, games, say)
+    return _result(played, format, ended, objective, number)
+
+
+def _play(
+    played: _Played,
+    format: Format,
+    objective: Objective | None,
+    num_seeds: int,
+    games: int | None,
+    say: Callable[[str], None] | None,
+) -> tuple[Ended, int]:
+    """Plays a tournament; how it ended, and the number of the signal that interrupted it, if one did."""
+    meeting = played.meeting
     places = gauntlet(len(meeting.sides), num_seeds) if format == "gauntlet" else round_robin(len(meeting.sides))
     each = GAMES if games is None else games
     if say is not None:
         total = f"up to {objective.max_games:,}" if objective else f"{each * len(places):,}"
         say(f"playing {total} games between {len(meeting.sides)} agents, {format}; Ctrl+C keeps what is written")
-    number = 0
     try:
         if objective is None:
             _play_all(played, np.array(places), each, say)
-            ended: Ended = "complete"
-        else:
-            ended = _play_for(played, np.array(places), objective, say)
+            return "complete", 0
+        return _play_for(played, np.array(places), objective, say), 0
     except (Interrupted, KeyboardInterrupt) as error:  # the second one where nobody minds signals, as in a notebook
-        ended, number = "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
-    finally:
-        if opened is not None:
-            opened.flush_or_keep()
-    return _result(played, format, ended, objective, number)
+        return "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
 
 
 def check_options(format: str, given: Mapping[str, object]) -> None:
@@ -310,7 +315,7 @@ def _enter(
         if not kept:
             raise UsageError(f"run={run}: no snapshot of it has its files; train it, or name other agents")
         rows = kept if newest is None else kept[-newest:]
-        found += [Named(row.agent_id, f"{run}@{row.step}", store.path.parent / row.path, is_own=True) for row in rows]
+        found += [Named(row.agent_id, f"{run}@{row.step}", store.path / row.path, is_own=True) for row in rows]
     meeting = load(tuple({named.agent_id: named for named in found}.values()))
     if bots:
         names = [BOT_PREFIX + bot for bot in meeting.spec.bots]
@@ -338,8 +343,8 @@ def _both(store: Store | None, between: tuple[str, str], meeting: Meeting) -> tu
 class _Played:
     """The tournament so far: plays batches, keeps their matches and counts them."""
 
-    def __init__(self, store: Store | None, meeting: Meeting, seed: int, greedy: bool) -> None:
-        self.store, self.meeting, self.seed, self.greedy = store, meeting, seed, greedy
+    def __init__(self, store: Store | None, rows: Folder | None, meeting: Meeting, seed: int, greedy: bool) -> None:
+        self.rows, self.meeting, self.seed, self.greedy = rows, meeting, seed, greedy
         self.ids = [named.agent_id for named in meeting.sides]
         self.name = unique_name("tournament")
         self.batch = 0
@@ -350,12 +355,11 @@ class _Played:
         self._lineages: list[list[str]] = []
         self._meetings: dict[tuple[str, str], int] = {}
         self._row = GameRow.of(game_id, meeting.spec)
-        if store is not None:
-            store.need_writable()
+        if store is not None and rows is not None:
             with store.reading():
                 self._before = store.pair_counts(game_id, sampling=sampling_of(greedy))
                 self._lineages, self._meetings = store.lineages(game_id), store.meetings(game_id)
-            introduce(store, meeting)
+            introduce(rows, meeting)
 
     @property
     def games(self) -> int:
@@ -370,22 +374,16 @@ class _Played:
                 pairings.append((a, b, SEATS * count, self._fresh_seed(self.ids[a], self.ids[b], SEATS * count)))
         results = play_pairings(self.meeting, pairings, run=self.name, update=self.batch, greedy=self.greedy)
         with put_off():  # what is stored is what is counted
-            if self.store is not None:
-                self.store.add_matches(results)
-                self.store.flush()
+            if self.rows is not None:
+                self.rows.add_matches(results)
+                self.rows.flush()
             self.batch += 1
             for result in results:
                 self.met.setdefault((min(result.agents), max(result.agents)), []).append(result)
 
     def ratings(self) -> Ratings:
         """Of everyone, from the games that the store had and those of this tournament."""
-        kept = [result for met in self.met.values() for result in distinct(met)]
-        outcomes = {agents: [0, 0, 0] for agents in dict.fromkeys(result.agents for result in kept)}
-        for result in kept:
-            outcomes[result.agents][result.outcome_of(result.agents[0])] += 1
-        own = np.array(list(outcomes.values()), np.int64).reshape(-1, 3).T
-        first, second = (tuple(agents[seat] for agents in outcomes) for seat in range(SEATS))
-        counts = PairCounts(first, second, *own, sums=PairSums.of(as_played(result) for result in kept))
+        counts = counts_of([result for met in self.met.values() for result in met])
         return rate_counts(self._before + counts, self._lineages, self._row, self.ids)
 
     def record(self, a: str, b: str, names: Mapping[str, str]) -> Encounter | None:
@@ -466,7 +464,7 @@ def _result(
         if (found := played.record(played.ids[i], played.ids[j], names)) is not None:
             encounters.append(found)
     return TournamentResult(
-        tournament=played.name if played.store is not None and played.games else None,
+        tournament=played.name if played.rows is not None and played.games else None,
         game=meeting.game.name,
         game_id=meeting.game.game_id,
         format=format,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -31,6 +32,7 @@ from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
 from league.sessions.session import make_stack
 from league.sessions.settling import check_memory, settle
+from league.store.folder import Folder
 from league.store.store import Store
 from league.training.compiling import compiled
 from league.training.learner import Learner
@@ -288,7 +290,7 @@ def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0)
     check_number("repeats", repeats, 1, MOST_REPEATS, "times to measure")
     check_number("seed", seed, 0, MAX_SEED, "the random seed")
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.create(Path(folder) / "league.duckdb")
+        store = Store.create(Path(folder))
         started = time.perf_counter()
         _fill(store, agents, matches, np.random.default_rng(seed))
         filled = time.perf_counter() - started
@@ -318,9 +320,17 @@ def bench_ratings(agents: int, matches: int, *, repeats: int = 5, seed: int = 0)
 
 
 def _fill(store: Store, agents: int, matches: int, rng: np.random.Generator) -> None:
-    """Writes made-up evaluation matches between random pairs, in transactions of `FILL_ROWS`."""
+    """Writes made-up evaluation matches between random pairs, in segments of `FILL_ROWS`."""
     ids = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(agents)]
     strength = rng.normal(0.0, 1.0, agents)
+    with store.evaluations() as folder:
+        _fill_folder(folder, matches, ids, strength, rng)
+
+
+def _fill_folder(
+    folder: Folder, matches: int, ids: list[str], strength: npt.NDArray[np.float64], rng: np.random.Generator
+) -> None:
+    agents = len(ids)
     for begin in range(0, matches, FILL_ROWS):
         advance("rows", begin, matches)
         size = min(FILL_ROWS, matches - begin)
@@ -330,11 +340,11 @@ def _fill(store: Store, agents: int, matches: int, rng: np.random.Generator) -> 
         winner = np.where(rng.random(size) < 0.1, DRAW, np.where(is_won, 0, 1))
         seeds = rng.integers(0, 2**63, size)
         rows = zip(first.tolist(), second.tolist(), winner.tolist(), seeds.tolist(), strict=True)
-        store.add_matches(
+        folder.add_matches(
             MatchResult("bench", "evaluation", 0, begin + k, 0, "bench", (ids[a], ids[b]), s, w, "time", 1, 1, "sample")
             for k, (a, b, w, s) in enumerate(rows)
         )
-        store.flush(force=True)
+        folder.flush(force=True)
 
 
 @torch.no_grad()

@@ -23,10 +23,10 @@ from league.maths.metagame import Crosstable, cycles, cyclic_share, cyclic_share
 from league.maths.pairs import PairCounts
 from league.maths.ratings import Floats, bradley_terry
 from league.maths.record import wilson
+from league.store.folder import Folder
 from league.store.reading import Reader
 from league.store.rows import ALARM, OVER, EventRow, RunRow
 from league.store.sql import sql
-from league.store.store import Store
 
 Kind = Literal["training", "forgetting", "cycling", "passivity", "seats"]
 FOUND = frozenset(get_args(Kind))
@@ -95,8 +95,8 @@ def look(store: Reader, rows: Sequence[RunRow], game_ids: Collection[str]) -> tu
     return tuple(sorted(findings, key=lambda finding: (not finding.is_raised, finding.is_raised is None)))
 
 
-def sound(store: Store, run: str, update: int) -> list[str]:
-    """Writes the alarms of a run as events of kind `alarm:KIND`, but for those of training, which wrote them itself.
+def sound(store: Reader, rows: Folder, update: int) -> list[str]:
+    """Adds a run's alarms to its rows as events of kind `alarm:KIND`, but for those that training wrote itself.
 
     Returns:
         A line for each.
@@ -104,10 +104,10 @@ def sound(store: Store, run: str, update: int) -> list[str]:
     Raises:
         StoreError: the store cannot be used.
     """
-    raised = [finding for finding in alarms(store, run) if finding.is_raised and finding.kind != "training"]
+    raised = [finding for finding in alarms(store, rows.name) if finding.is_raised and finding.kind != "training"]
     for finding in raised:
-        store.add_event(run, update, ALARM + finding.kind, finding.sentence)
-    store.flush(force=True)
+        rows.add_event(update, ALARM + finding.kind, finding.sentence)
+    rows.flush(force=True)
     return [f"alarm, {finding.kind}: {finding.sentence}" for finding in raised]
 
 
@@ -127,7 +127,7 @@ def _literal(value: str | int | Sequence[int] | None) -> str:
 
 
 def _rows(store: Reader, query: str) -> list[dict[str, Any]]:
-    columns, rows = store.query(query)
+    columns, rows = store.view.run(query)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from scipy.special import chdtrc
 from league.boards import plots
 from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH, best_of, find_rated, named_agents, unknown
-from league.boards.rating import Games, games_of, is_paid, rate_counts
+from league.boards.rating import Games, games_of, rate_counts
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.existence import Parameter
@@ -29,11 +27,10 @@ from league.maths.ratings import (
     elo_series,
 )
 from league.schema import check_number
-from league.store.aside import Reckoning
+from league.store.folder import Folder
 from league.store.liveness import run_status
 from league.store.reading import Reader, TrainingGame
 from league.store.rows import GameRow, RatingRow, RunRow, Sampling, SnapshotRow
-from league.store.store import Store
 from league.types import BOT_PREFIX
 from league.types.results import Grid, Result
 
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
 
 UNLIKELY = 1e-3
 """The chance below which a dispersion is no longer taken for luck."""
-SAME_RATING = 0.01
-"""Elo points: what is nearer was rated from the same games, on other threads or another machine."""
 LEAST_PRIOR, MAX_PRIOR = 1e-3, 1e6
 """Imagined draws: fewer, but for none, leave strengths that numbers cannot tell from infinite ones; no more than the
 second are ever played."""
@@ -242,7 +237,7 @@ class Leaderboard(Result):
 
 
 def leaderboard(
-    store: Store,
+    store: Reader,
     run: str | None = None,
     game_id: str | None = None,
     *,
@@ -254,8 +249,7 @@ def leaderboard(
     """Ranks the agents of every game in the store, of one run's game, or of one game.
 
     Ratings are those of `league.boards.rating.rate`. With `run`, only that run's snapshots, their opponents and
-    the bots are shown, and only that run as a learner; the ratings are the same. New ratings go into the table
-    `rating`, for queries, unless another process has the store open.
+    the bots are shown, and only that run as a learner; the ratings are the same.
 
     Args:
         store: the match store.
@@ -273,25 +267,8 @@ def leaderboard(
                 next to 0 (`LEAST_PRIOR`).
         StoreError: the store cannot be read.
     """
-    found = _boards(store, run, game_id, against, sampling, prior, is_brief)
-    for board, ratings, earlier in found:
-        _keep(store, board, ratings, earlier)
-    return Leaderboard(tuple(board for board, _, _ in found))
-
-
-def read_leaderboard(
-    store: Reader,
-    run: str | None = None,
-    game_id: str | None = None,
-    *,
-    against: str | None = None,
-    sampling: Sampling = "sample",
-    prior: float | None = None,
-    is_brief: bool = False,
-) -> Leaderboard:
-    """What `leaderboard` returns and raises; nothing goes into the store."""
-    found = _boards(store, run, game_id, against, sampling, prior, is_brief)
-    return Leaderboard(tuple(board for board, _, _ in found))
+    boards = _boards(store, run, game_id, against, sampling, prior, is_brief)
+    return Leaderboard(boards)
 
 
 def _boards(
@@ -302,8 +279,7 @@ def _boards(
     sampling: Sampling,
     prior: float | None,
     is_brief: bool,
-) -> list[tuple[Board, Ratings, list[RatingRow]]]:
-    """Each board with its ratings and with what the table `rating` has of it."""
+) -> tuple[Board, ...]:
     believed = _prior(prior)
     with store.reading():
         games = store.games()
@@ -314,8 +290,6 @@ def _boards(
         other = None if against is None else find_rated(store, against)
         shown = games if game_id is None else [game_id]
         facts = [_read(store, games[g], g, run, sampling, believed == DEFAULT_PRIOR) for g in shown]
-        priors = [0.0 if is_paid(f.counts, f.row) else believed.draws for f in facts]
-        kept = [store.board_ratings(g, sampling, draws) for g, draws in zip(shown, priors, strict=True)]
     rated = [rate_counts(f.counts, f.lineages, f.row, prior=believed) for f in facts]
     boards = tuple(_board(f, ratings, other, is_brief) for f, ratings in zip(facts, rated, strict=True))
     if other is not None and all(board.against is None for board in boards):
@@ -325,7 +299,7 @@ def _boards(
             f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
             f" `league evaluate A --against B`, or name another agent"
         )
-    return list(zip(boards, rated, kept, strict=True))
+    return boards
 
 
 def _prior(draws: float | None) -> Prior:
@@ -340,71 +314,46 @@ def _prior(draws: float | None) -> Prior:
 
 
 def rate_evaluation(
-    store: Store,
-    run: str,
-    game_id: str,
+    rows: Folder,
+    counts: PairCounts,
+    elo: tuple[float, int],
+    game: GameRow,
     update: int,
-    agents: Collection[str],
+    agents: Mapping[str, str],
+    taken: Mapping[str, int],
     tell: Callable[[int, Sequence[Rated]], None] = lambda steps, ratings: None,
-    taken: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Buffers for the table `rating` what an evaluation of a run makes of its learner (Elo) and of `agents`.
+    """Adds to a run's rows what its own games make of its learner (Elo) and of the agents of an evaluation.
 
-    Where the store is busy there are no rows of this update: ratings are worked out from matches, never from that
-    table.
+    Boards rate from the games of all runs and evaluations.
 
-    tell: is given the newest snapshot's steps and the same of `agents`, by name, once it is worked out; not where the
-        store is busy.
-    taken: agent id -> steps of the run's snapshots that the store may not know yet.
+    rows: the run's.
+    counts: of the run's own evaluation games.
+    elo: the learner's, and the training games that it is of.
+    agents: those of the evaluation by id, with their names, which the run's own snapshots need not have.
+    taken: agent id -> steps of the run's snapshots that its rows may not have yet.
+    tell: is given the newest snapshot's steps and the ratings of `agents`, by name.
     """
-    steps = dict(taken)
-    names: dict[str, str] = {}
-
-    def read(reader: Reader) -> tuple[Games, list[TrainingGame]]:
-        steps.update((row.agent_id, row.step) for row in reader.snapshots(run))
-        names.update((agent, name) for agent, (name, _) in named_agents(reader, game_id).items())
-        names.update((agent, f"{run}@{step}") for agent, step in taken.items())
-        return games_of(reader, game_id, "sample"), reader.training_games(run)
-
-    def work_out(found: tuple[Games, list[TrainingGame]]) -> list[RatingRow]:
-        ratings, games = rate_counts(*found[0]), found[1]
-        elo = elo_series((run, opponent, score) for opponent, score, _ in games)[0].get(run, ELO_START)
-        rows = [row for row in _rating_rows(ratings, game_id, "sample") if row.agent_id in agents]
-        learner = RatingRow(run, update, "elo", run, elo, None, None, len(games), game_id)
-        return [learner, *(replace(row, run=run, update=update) for row in rows)]
-
-    def then(rows: Sequence[RatingRow]) -> None:
-        newest = max((steps[agent] for agent in agents if agent in steps), default=0)
-        tell(
-            newest,
-            [
-                Rated(
-                    name=names.get(row.agent_id) or unknown(row.agent_id)[0],
-                    rating=row.rating,
-                    lower=row.rating if row.lower is None else row.lower,
-                    upper=row.rating if row.upper is None else row.upper,
-                    is_newest=steps.get(row.agent_id, -1) == newest,
-                )
-                for row in rows[1:]
-            ],
-        )
-
-    store.add_ratings_of(Reckoning(read, work_out, then))
-
-
-def _keep(store: Store, board: Board, ratings: Ratings, earlier: Sequence[RatingRow]) -> None:
-    """Writes a board's ratings, and its learners' Elo, into the table `rating`, unless they are there already.
-
-    earlier: the rows that are there, by agent.
-    """
-    rows = _rating_rows(ratings, board.game_id, board.sampling)
-    if [row.agent_id for row in rows] == [row.agent_id for row in earlier] and all(
-        new.games == old.games and math.isclose(new.rating, old.rating, abs_tol=SAME_RATING)
-        for new, old in zip(rows, earlier, strict=True)
-    ):
-        return
-    learners = [RatingRow("", 0, "elo", x.run, x.elo, None, None, x.games, board.game_id) for x in board.learners]
-    store.replace_board(board.game_id, board.sampling, board.prior, [*rows, *learners])
+    steps = {**{row.agent_id: row.step for row in rows.snapshots}, **taken}
+    names = {**agents, **{agent: f"{rows.name}@{step}" for agent, step in steps.items()}}
+    ratings = rate_counts(counts, [sorted(steps, key=steps.__getitem__)], game)
+    rated = [row for row in _rating_rows(ratings, game.game_id, "sample") if row.agent_id in agents]
+    learner = RatingRow(rows.name, update, "elo", rows.name, elo[0], None, None, elo[1], game.game_id)
+    rows.add_ratings([learner, *(replace(row, run=rows.name, update=update) for row in rated)])
+    newest = max((steps[agent] for agent in agents if agent in steps), default=0)
+    tell(
+        newest,
+        [
+            Rated(
+                name=names.get(row.agent_id) or unknown(row.agent_id)[0],
+                rating=row.rating,
+                lower=row.rating if row.lower is None else row.lower,
+                upper=row.rating if row.upper is None else row.upper,
+                is_newest=steps.get(row.agent_id, -1) == newest,
+            )
+            for row in rated
+        ],
+    )
 
 
 def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[RatingRow]:
@@ -429,7 +378,7 @@ def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[Rat
     ]
 
 
-def curves(store: Store, runs: Sequence[str], title: str, metric: str = "") -> Figure:
+def curves(store: Reader, runs: Sequence[str], title: str, metric: str = "") -> Figure:
     """The ratings of runs' snapshots over the steps, as the leaderboard has them now; beside them a metric of theirs.
 
     Raises:
@@ -485,6 +434,8 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
     known = named_agents(store, game_id)
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
     runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
+    snapshots, champions = store.all_snapshots(), store.champions()
+    games = store.training_games_of(game_id) if run is None else {run: store.training_games(run)}
     return _Facts(
         game=game,
         game_id=game_id,
@@ -493,12 +444,12 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
         counts=store.pair_counts(game_id, sampling=sampling),
         lineages=store.lineages(game_id),
         samplings=store.samplings(game_id),
-        snapshots={row.run: store.snapshots(row.run) for row in runs},
-        champions={row.run: champion for row in runs if (champion := store.champion(row.run))},
+        snapshots={row.run: snapshots.get(row.run, []) for row in runs},
+        champions={row.run: champions[row.run] for row in runs if row.run in champions},
         usual=None if sampling == "sample" and has_usual_prior else games_of(store, game_id, "sample"),
         known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
         own=None if run is None else frozenset(own),
-        training=tuple((row, run_status(store, row), store.training_games(row.run)) for row in runs),
+        training=tuple((row, run_status(store, row), games.get(row.run, [])) for row in runs),
     )
 
 

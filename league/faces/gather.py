@@ -10,7 +10,7 @@ from league.acts import act
 from league.boards.alarms import Finding, look
 from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH
-from league.boards.standings import Board, Entry, read_leaderboard
+from league.boards.standings import Board, Entry, leaderboard
 from league.errors import UsageError, command_line, nearest
 from league.faces.headline import headline
 from league.faces.kept import Films, key_of
@@ -61,7 +61,7 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
         facts = {row.run: _facts(store, row, status[row.run], learners.get(row.run)) for row in own}
         with store.reading():
             met, kept = _records(store, game_id), store.kept_matches(game_id)
-        board = read_leaderboard(store, game_id=game_id).boards[0]
+        board = leaderboard(store, game_id=game_id).boards[0]
         found = look(store, own, [game_id])
         games.append(_game(store, facts, board, met, kept, found, films))
     shown = {row.run for row in rows}

@@ -61,8 +61,8 @@ class View:
 
     body: bytes
     tag: str
-    seen: tuple[int, ...]
-    """What the store's files were like before they were read."""
+    seen: object
+    """What the store's folders were like before they were read."""
     read_at: float
 
 
@@ -70,7 +70,7 @@ class Views:
     """What is shown of a store, for any number of readers at once.
 
     Args:
-        path: the store's file.
+        path: the store's folder.
         say: is told what cannot be shown.
         clock: seconds.
         sleep: waits for seconds.
@@ -86,7 +86,7 @@ class Views:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._store, self._clock, self._sleep = Store.read_only(path, say), clock, sleep
+        self._store, self._clock, self._sleep = Store.open(path, say), clock, sleep
         self._films = Films(self._store, say)
         self._views: dict[tuple[str, ...], View] = {}
         self._working = threading.Lock()
@@ -109,9 +109,7 @@ class Views:
         if len(key) > MOST_NAMES:
             raise UsageError(f"{len(key)} runs are more than {MOST_NAMES}; choose fewer")
         old = self._views.get(key)
-        if old is not None and not self._is_due(old):
-            return old
-        if old is not None and self._working.locked():
+        if old is not None and (self._is_recent(old) or self._working.locked()):
             return old
         with self._turn():
             newer = self._views.get(key)  # another reader may have been first
@@ -156,14 +154,17 @@ class Views:
             spent = 0.0 if is_first else time.process_time() - began
             self._free_at = self._clock() + spent / SHARE
 
+    def _is_recent(self, view: View) -> bool:
+        return self._clock() - view.read_at < LEAST_SECONDS or self._clock() < self._free_at
+
     def _is_due(self, view: View) -> bool:
-        age = self._clock() - view.read_at
-        if age < LEAST_SECONDS or self._clock() < self._free_at:
+        """Whether it is to be worked out again; for the thread whose turn it is."""
+        if self._is_recent(view):
             return False
-        return age > LONGEST_SECONDS or _looks(self._store.path) != view.seen
+        return self._clock() - view.read_at > LONGEST_SECONDS or self._store.view.looks() != view.seen
 
     def _made(self, key: tuple[str, ...]) -> View:
-        seen = _looks(self._store.path)
+        seen = self._store.view.looks()
         found = to_json(read(self._store, key, self._films))
         body = json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
         told = {**found, "made_at": ""}  # else no two were ever the same
@@ -174,18 +175,6 @@ class Views:
             del self._views[next(iter(self._views))]
         self._views[key] = view
         return view
-
-
-def _looks(path: Path) -> tuple[int, ...]:
-    """Times and sizes of the store's file and its log, 0 of one that is not there."""
-    found: list[int] = []
-    for file in (path, Path(f"{path}.wal")):
-        try:
-            status = file.stat()
-            found += [status.st_mtime_ns, status.st_size]
-        except OSError:
-            found += [0, 0]
-    return tuple(found)
 
 
 def make_app(views: Views) -> Starlette:

@@ -1,6 +1,6 @@
 """For a notebook or a script: a store's rows as tables that lie in memory, and the door that shows progress there.
 
-DuckDB lets one process hold the file. So whatever is read here is copied and the store let go of before a call returns.
+What is read here is copied before a call returns, so that a table does not change with the store.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def query(sql: str, *, store: str | Path = DEFAULT_STORE) -> Table:
     Args:
         sql: it reads nothing but the store's rows: tables `run`, `agent`, `snapshot`, `match`, `rating`, `metric`,
             `event`, ..., and the view `evaluation_game`.
-        store: the DuckDB file; training may be writing it at the same time.
+        store: its folder; trainings may be writing there at the same time.
 
     Raises:
         UsageError: it is not one read, or its result is too large.
@@ -154,7 +154,7 @@ def payoff(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Payo
 
     Args:
         run: only this run's snapshots and whom they met; all agents of the latest run's game if not given.
-        store: the DuckDB file.
+        store: its folder.
 
     Raises:
         UsageError: no such run, or more than 2,000 agents.

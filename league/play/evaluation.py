@@ -16,6 +16,7 @@ import torch
 from league.acts import advance
 from league.device import autocast, sent
 from league.errors import SnapshotError, UsageError, code_told
+from league.maths.pairs import PairCounts, PairSums, Played
 from league.maths.record import Record
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.recording import Recorder, Recording
@@ -589,3 +590,15 @@ def _mean_pair(results: Sequence[MatchResult], seats: Sequence[int], name: str) 
     own = sum(result.metrics[name][seat] for result, seat in zip(results, seats, strict=True))
     other = sum(result.metrics[name][1 - seat] for result, seat in zip(results, seats, strict=True))
     return own / len(results), other / len(results)
+
+
+def counts_of(results: Sequence[MatchResult]) -> PairCounts:
+    """Counts of evaluation games; one that says nothing new is left out (`distinct`)."""
+    kept = distinct(results)
+    outcomes = {agents: [0, 0, 0] for agents in dict.fromkeys(result.agents for result in kept)}
+    for result in kept:
+        outcomes[result.agents][result.outcome_of(result.agents[0])] += 1
+    found = np.array(list(outcomes.values()), np.int64).reshape(-1, 3).T
+    first, second = (tuple(agents[seat] for agents in outcomes) for seat in range(SEATS))
+    played = (Played(*x.agents, x.seed, x.score_of(x.agents[0]), x.payoff) for x in kept)
+    return PairCounts(first, second, *found, sums=PairSums.of(played))

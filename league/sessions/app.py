@@ -85,7 +85,7 @@ def train(
         sampler: one's own: an address, or a function of what is known of a group (`league.pool.samplers.Known`).
         policy: a network of one's own: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
             follows `league.types.Policy`.
-        store: the DuckDB file; a run's files lie beside it in a folder of its name.
+        store: the folder that has the run's folder, and those of others.
         watcher: is told how it goes, or several that are.
 
     Raises:
@@ -152,7 +152,7 @@ def begun(
     stage = settings.stage_called(stage, config)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
     game_event = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
-    claim = nullcontext(replace(row, run=earlier.run)) if earlier else claimed(opened, run, row)
+    claim = nullcontext(replace(row, run=earlier.run, id=earlier.id)) if earlier else claimed(opened, run, row)
     with claim as row:
         watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
@@ -194,7 +194,7 @@ def resume(
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
             in play are dropped, their number is said, and new ones begin.
-        store: the DuckDB file.
+        store: its folder.
         watcher: is told how it goes, or several that are.
 
     Raises:

@@ -119,7 +119,7 @@ class ByHand:
         run = self._training.run
         line = f"run={run.name}: by hand: {what}"
         run.watcher.say(line)
-        run.store.add_event(run.name, run.counters.update, BY_HAND, line)
+        run.rows.add_event(run.counters.update, BY_HAND, line)
 
     def write_row(self) -> None:
         """Writes settings and fingerprint as they are by now, for the state that is saved next.
@@ -128,9 +128,7 @@ class ByHand:
             StoreError: the store cannot be written.
         """
         if self._has_new_row:
-            row = self._shelf.row
-            told = {name: getattr(row, name) for name in ("stage", "config", "fingerprint", "device")}
-            self._shelf.store.extend_run(row.run, **told)
+            self._shelf.configure()
             self._has_new_row = False
 
 

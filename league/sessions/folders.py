@@ -1,31 +1,32 @@
-"""A run's folder beside its store: made for one run, marked with whose it is, and checked whenever it is opened.
+"""A run's folder in its store: made for one owner alone, and what lies in it.
 
-Runs, a league's learners and exploiters all come here. The mark, `run.json`, names the store, the run and when that
-began, so that neither a folder that was swapped, nor one of another store, nor one that an older copy of the store does
-not know is taken for the run's own.
+Runs, a league's learners and exploiters all come here.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 from league.errors import SnapshotError, StoreError, UsageError, command
-from league.schema import FrozenModel, read_file
-from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state, write_atomic
+from league.schema import read_file
+from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state
 from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
+from league.store.files import is_temporary
+from league.store.folder import CONFIG, IDENTITY, STATUS, Configured, Folder, Identity, Status, read
 from league.store.locks import LOCK, held
 from league.store.rows import LearnerRow, RunRow, now
+from league.store.segments import LISTING, ROWS
 from league.store.store import Store
+from league.store.view import CATALOGUE
 
-MARK = "run.json"
 GUESTS = "guests"
 """In a run's folder: copies of the agents from elsewhere that it meets, so that it can go on without the originals."""
 ASIDE = ".old-"
@@ -33,28 +34,12 @@ ASIDE = ".old-"
 
 
 class FolderTaken(UsageError):
-    """Something of a new run's name lies beside the store."""
-
-
-class Mark(FrozenModel):
-    """Whose a folder is."""
-
-    store: str
-    """`Store.identity`."""
-    run: str
-    begun_at: datetime
-    has_state: bool = False
-    """Whether a state was ever saved here: then one that is missing was lost."""
-
-    @classmethod
-    def of(cls, store: Store, row: RunRow, *, has_state: bool = False) -> Mark:
-        """The mark of a run's folder."""
-        return cls(store=store.identity, run=row.run, begun_at=row.started_at, has_state=has_state)
+    """The folder of a new run is there already."""
 
 
 def folder_of(store: Store, run: str) -> Path:
-    """Where a run's files lie: beside the store."""
-    return store.path.parent / run
+    """Where a run's files lie."""
+    return store.path / run
 
 
 def is_pruned(store: Store, run: str) -> bool:
@@ -86,7 +71,7 @@ def first_free(wanted: str | None, stem: str, begin: Callable[[str], bool]) -> t
     """The name `wanted`, or the next `STEM-N` that `begin` takes; and whether it took it, where it was `wanted`.
 
     Raises:
-        FolderTaken: something of the name `wanted` lies beside the store.
+        FolderTaken: there is a folder of the name `wanted`.
     """
     for name in [wanted] if wanted else (f"{stem}-{n}" for n in itertools.count(1)):
         try:
@@ -101,41 +86,36 @@ def first_free(wanted: str | None, stem: str, begin: Callable[[str], bool]) -> t
 
 
 @contextmanager
-def new_folder(store: Store, row: RunRow) -> Iterator[None]:
-    """Makes the folder of a new run, marks it, and holds the run's lock for as long as the context lasts.
+def new_folder(store: Store, name: str) -> Iterator[None]:
+    """Makes the folder of a new owner, and holds its lock for as long as the context lasts.
 
-    A folder that was made for a run of that name which never began, as after a kill, is taken over: nobody holds its
-    lock then. Whether the store has the name already is for the caller to look, under the lock.
+    A folder that was made for an owner of that name which never began, as after a kill, is taken over: nobody holds
+    its lock then.
 
     Raises:
         FolderTaken: something of that name is there.
-        UsageError: the store's own files have names like it.
         StoreError: no folder can be made there.
     """
-    folder = folder_of(store, row.run)
-    for path in sorted(folder.parent.iterdir()):
-        if row.run.startswith(f"{path.name}.") and path.is_file():  # a database keeps files of its own beside it
-            raise UsageError(f"run={row.run}: begins with the name of the file {path}; pass another --run")
+    folder = folder_of(store, name)
+    if name == CATALOGUE:
+        raise FolderTaken(f"run={name}: the store's catalogue has that name; pass another --run")
     try:
         folder.mkdir(exist_ok=True)
-        if not _is_empty(folder, store, row):
-            raise _taken(folder, store, row)
+        if not _is_unused(folder):  # and so gets no lock
+            raise _taken(store, name)
     except FileExistsError:  # a file
-        raise _taken(folder, store, row) from None
+        raise _taken(store, name) from None
     except OSError as error:
-        raise _cannot(folder, error) from None
+        raise StoreError(f"{folder}: no folder can be made ({error.strerror or error}); pass another --store") from None
     with ExitStack() as stack:
         try:
             stack.enter_context(held(folder / LOCK))
         except BlockingIOError:
-            raise _taken(folder, store, row) from None
-        if not _is_empty(folder, store, row):
-            raise _taken(folder, store, row)
-        try:
-            _write(folder, Mark.of(store, row))
-        except OSError as error:
-            remove_folder(store, row)
-            raise _cannot(folder, error) from None
+            raise _taken(store, name) from None
+        if not _is_unused(folder):
+            raise _taken(store, name)
+        with suppress(OSError):  # what cannot go cannot be written either
+            _empty(folder)
         yield
 
 
@@ -152,129 +132,80 @@ def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
     with ExitStack() as lock:
 
         def begin(name: str) -> bool:
-            with store.reading():  # nobody can write a run of that name meanwhile
-                if _is_known(store, name):
-                    return False
-                lock.enter_context(new_folder(store, replace(row, run=name)))
-                return True
+            lock.enter_context(new_folder(store, name))
+            return True
 
-        name, is_new = first_free(wanted, row.game, begin)
-        if not is_new:
-            raise _is_taken(store, name)
-        named = replace(row, run=name)
+        name, _ = first_free(wanted, row.game, begin)
         try:
-            yield named
+            yield replace(row, run=name)
         finally:
-            remove_folder(store, named)
+            remove_folder(store, name)
 
 
-def _is_known(store: Store, name: str) -> bool:
-    """Whether a run or a league of that name is in the store."""
-    return any(name == run.run for run in store.runs()) or any(name == one.league for one in store.learners())
+def remove_folder(store: Store, name: str) -> None:
+    """Removes what `new_folder` made for an owner that never began; a folder with anything else in it is left alone.
 
-
-def _is_taken(store: Store, name: str) -> FolderTaken:
-    run = next((run for run in store.runs() if run.run == name), None)
-    can_go_on = run is None or run.status != "finished"
-    go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
-    what = "league" if run is None else "run"
-    return FolderTaken(f"run={name}: a {what} of that name is already in {store.path}; {go_on}pass another --run")
-
-
-def remove_folder(store: Store, row: RunRow) -> None:
-    """Removes what `new_folder` made for a run that never began; a folder with anything else in it is left alone.
-
-    The run's lock must be held, so that nobody takes the folder over meanwhile.
+    Its lock must be held, so that nobody takes the folder over meanwhile.
     """
-    folder = folder_of(store, row.run)
+    folder = folder_of(store, name)
     with suppress(OSError):
-        if _is_empty(folder, store, row):
-            shutil.rmtree(folder / GUESTS, ignore_errors=True)
-            for path in sorted(folder.iterdir()):
-                path.unlink()
+        if _is_unused(folder):
+            _empty(folder)
+            (folder / LOCK).unlink()
             folder.rmdir()
 
 
 def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> bool:
-    """Writes the rows of new runs and makes their folders, all or nothing.
+    """Makes the folders of new runs, all or nothing: those of a league count when its own is there.
 
     Returns:
-        Whether they are new; False: the store has a name already, and nothing was changed.
+        Whether they are new; False: a name is taken by a league or its runs, and nothing was changed.
 
     Raises:
-        FolderTaken, UsageError, StoreError: as `new_folder`, or the store cannot be written.
+        FolderTaken, StoreError: as `new_folder`, or the store cannot be written.
     """
-    made: list[RunRow] = []
-    _ = store.identity  # read before the transaction, which has the file for itself
-    with ExitStack() as folders:
-
-        def make_folders() -> None:
-            for row in runs:
-                folders.enter_context(new_folder(store, row))
-                made.append(row)
-
+    league = learners[0].league
+    names = [row.run for row in runs]
+    if any(store.is_taken(name) for name in {league, *names}):
+        return False
+    with ExitStack() as locks:
+        made: list[str] = []
         try:
-            return store.begin_league(runs, learners, make_folders)
+            for name in dict.fromkeys([*names, league]):
+                locks.enter_context(new_folder(store, name))
+                made.append(name)
+            ids = []
+            for place, (row, learner) in enumerate(zip(runs, learners, strict=True)):
+                identity = store.identity_of(row, learner)
+                identity = identity.model_copy(update={"number": identity.number + place})  # none is in the store yet
+                begin_folder(Folder(folder_of(store, row.run), store.view.say), row, identity)
+                ids.append(identity.id)
+            if league not in names:
+                path = folder_of(store, league)
+                Folder(path, store.view.say).begin(store.identity("league", league, learners=tuple(ids)))
         except BaseException:
-            for row in made:
-                remove_folder(store, row)
+            for name in made:
+                with suppress(OSError):
+                    (folder_of(store, name) / IDENTITY).unlink()
+                remove_folder(store, name)
             raise
+    return True
 
 
-def need_folder(store: Store, row: RunRow) -> None:
-    """Sees to it that the folder of a run that is in the store is there: of one that has trained nothing it is made.
-
-    Raises:
-        SnapshotError: it is gone, with what was trained.
-    """
-    folder = folder_of(store, row.run)
-    if folder.is_dir():
-        return
-    if row.steps or row.update:
-        raise SnapshotError(f"run={row.run}: its folder {folder} is gone; {instead(store, row)}")
-    try:
-        folder.mkdir(exist_ok=True)
-        _write(folder, Mark.of(store, row))
-    except OSError as error:
-        raise _cannot(folder, error) from None
-
-
-def check_folder(store: Store, row: RunRow) -> None:
-    """Refuses a folder that is not the run's. One from before folders were marked is marked, if what it holds agrees.
+def begin_folder(folder: Folder, row: RunRow, identity: Identity) -> None:
+    """Writes a new run: its name is taken from then on.
 
     Raises:
-        SnapshotError: it is another run's.
+        StoreError: it cannot be written.
     """
-    folder = folder_of(store, row.run)
-    mark = _read(folder)
-    if mark is None:
-        _need_agreement(store, row, folder)
-        has_trained = bool(row.steps) or any(snapshot.step for snapshot in store.snapshots(row.run))
-        with suppress(OSError):  # as on a full disk: then it is looked at again
-            _write(folder, Mark.of(store, row, has_state=has_state(folder / "state") or has_trained))
-        return
-    wanted = Mark.of(store, row)
-    if mark.store != wanted.store:
-        raise SnapshotError(
-            f"run={row.run}: {folder} belongs to another store than {store.path}; {instead(store, row)}"
-        )
-    if (mark.run, mark.begun_at) != (wanted.run, wanted.begun_at):
-        whose = f"run {mark.run}, begun at {mark.begun_at:%Y-%m-%d %H:%M:%S}"
-        raise SnapshotError(f"run={row.run}: {folder} is the folder of {whose}; {instead(store, row)}")
+    folder.note(status=row.status, steps=row.steps, update=row.update)
+    folder.begin(identity, configured_of(row))
 
 
-def check_state(store: Store, row: RunRow, pool: Sequence[str]) -> None:
-    """Refuses a state with the snapshots `pool` (agent ids) in a run's folder that has none of them.
-
-    Raises:
-        SnapshotError: it is another run's.
-    """
-    folder, known = folder_of(store, row.run), {snapshot.agent_id for snapshot in store.snapshots(row.run)}
-    if not pool or known & set(pool):
-        return
-    known |= {manifest.agent_id for manifest in manifests(folder).values()}
-    if known and not known & set(pool):
-        raise SnapshotError(f"run={row.run}: {folder / 'state'} is another run's; {instead(store, row)}")
+def configured_of(row: RunRow) -> Configured:
+    """What `config-NNN.json` has of a run."""
+    names = ("stage", "fingerprint", "device", "game_address", "game_version", "game_sha256")
+    return Configured(config=json.loads(row.config), **{name: getattr(row, name) for name in names})
 
 
 def instead(store: Store, row: RunRow) -> str:
@@ -289,17 +220,8 @@ def instead(store: Store, row: RunRow) -> str:
 def has_begun(store: Store, run: str) -> bool:
     """Whether a run ever saved a state, be it lost since."""
     folder = folder_of(store, run)
-    mark = _read(folder)
-    return has_state(folder / "state") or (mark is not None and mark.has_state)
-
-
-def note_state(store: Store, row: RunRow) -> None:
-    """Remembers that the run has saved a state."""
-    folder = folder_of(store, row.run)
-    mark = _read(folder)
-    if mark is None or not mark.has_state:
-        with suppress(OSError):  # the state is there; the next one is tried again
-            _write(folder, Mark.of(store, row, has_state=True))
+    status = read(Status, folder / STATUS)
+    return has_state(folder / "state") or (status is not None and status.has_state)
 
 
 def manifests(folder: Path) -> dict[Path, Manifest]:
@@ -325,43 +247,37 @@ def read_manifest(snapshot: Path) -> Manifest:
     return parse(text, str(path))
 
 
-def _need_agreement(store: Store, row: RunRow, folder: Path) -> None:
-    """Refuses an unmarked folder with snapshots of another run, or others than the store has at their steps."""
-    known = {snapshot.step: snapshot.agent_id for snapshot in store.snapshots(row.run)}
-    for path, manifest in manifests(folder).items():
-        if manifest.run != row.run or known.get(int(path.name), manifest.agent_id) != manifest.agent_id:
-            found = f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]})"
-            raise SnapshotError(
-                f"run={row.run}: {path} holds {found}, which is not the snapshot that {store.path} has of it;"
-                f" {instead(store, row)}"
-            )
+def _is_unused(folder: Path) -> bool:
+    """Whether no owner has begun in a folder: a league's learner has once its league is there."""
+    names = {path.name for path in folder.iterdir() if not is_temporary(path)}
+    if IDENTITY in names:
+        identity = _identity(folder)
+        learner = None if identity is None else identity.learner
+        if learner is None or learner.league == learner.run or (folder.parent / learner.league / IDENTITY).exists():
+            return False
+    return not names - {LOCK, GUESTS, STATUS, LISTING, ROWS, CONFIG.format(1), IDENTITY}
 
 
-def _is_empty(folder: Path, store: Store, row: RunRow) -> bool:
-    """Whether a folder is one of this store for a run of that name, and nothing was ever written into it."""
-    mark = _read(folder)
-    is_own = mark is None or (mark.store, mark.run, mark.has_state) == (store.identity, row.run, False)
-    return is_own and {path.name for path in folder.iterdir()} <= {MARK, LOCK, GUESTS}
+def _identity(folder: Path) -> Identity | None:
+    with suppress(StoreError):
+        return read(Identity, folder / IDENTITY)
+    return None
 
 
-def _read(folder: Path) -> Mark | None:
-    """A folder's mark; None where it has none that can be read."""
-    try:
-        return Mark.model_validate_json(read_file(folder / MARK, MAX_MANIFEST_BYTES))
-    except (OSError, ValueError):
-        return None
+def _empty(folder: Path) -> None:
+    """Removes what is in an unused folder, but for the lock that its caller holds."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
 
 
-def _write(folder: Path, mark: Mark) -> None:
-    write_atomic(folder / MARK, (mark.model_dump_json() + "\n").encode())
-
-
-def _taken(folder: Path, store: Store, row: RunRow) -> FolderTaken:
-    return FolderTaken(
-        f"run={row.run}: {folder} is there already, and the store {store.path} knows no run of that name; put back the"
-        f" store that does, or pass another --run"
-    )
-
-
-def _cannot(folder: Path, error: OSError) -> StoreError:
-    return StoreError(f"{folder}: no folder can be made ({error.strerror or error}); pass another --store")
+def _taken(store: Store, name: str) -> FolderTaken:
+    owner = next((owner.identity for owner in store.view.owners() if owner.identity.name == name), None)
+    if owner is None:
+        return FolderTaken(f"run={name}: {folder_of(store, name)} is there already; pass another --run")
+    run = next((run for run in store.runs() if run.run == name), None)
+    can_go_on = owner.kind in ("run", "league") and (run is None or run.status != "finished")
+    go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
+    return FolderTaken(f"run={name}: {owner.kind} `{name}` is already in {store.path}; {go_on}pass another --run")

@@ -28,7 +28,7 @@ from league.config.models import CURRENT, SELF_PLAY, Config
 from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
 from league.envs import registry
-from league.errors import DEFAULT_STORE, ConfigError, UsageError, command, nearest
+from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command, nearest
 from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
@@ -103,7 +103,7 @@ def train_league(
             A league of that name with the same settings goes on.
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
         seed: random seed; every learner draws its own, and all begin with the same weights.
-        store: the DuckDB file.
+        store: its folder.
         watcher: is told how it goes, or several that are.
 
     Raises:
@@ -184,7 +184,7 @@ def _go_on(
 
     asked: the rows that the call would have begun; those of the learners to train get their settings.
     """
-    rows = store.learners(league)
+    rows = _learners(store, league)
     if not rows or rows[0].role not in ROLES:
         if rows:
             again = command("resume", league, store=store.path)
@@ -241,7 +241,7 @@ def plan_of(
     row = row.coming_from(registry.source(config.env.name))
     torch_device = choose_device(device or config.learner.device)
     watcher = watcher.of(learner.run, takes_turns=takes_turns)
-    shelf = LeagueShelf(store, row, config, torch_device, learner=learner, waits=takes_turns, say=watcher.say)
+    shelf = LeagueShelf(store, row, config, torch_device, learner=learner)
     figures = json.loads(learner.settings)
     make_pool = partial(
         LeaguePool,
@@ -334,7 +334,7 @@ def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
     Raises:
         UsageError: they are others, or the name is something else's.
     """
-    there = {row.run: store.find_run(row.run) for row in store.learners(name)}
+    there = {row.run: store.find_run(row.run) for row in _learners(store, name)}
     if not there:
         raise UsageError(f"run={name}: that name is taken in {store.path}; pass another --run")
     if there.keys() != {row.run for row in runs}:
@@ -344,6 +344,26 @@ def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
         )
     for row in runs:
         _need_same_settings(store, name, row, there[row.run])
+
+
+def _learners(store: Store, league: str) -> list[LearnerRow]:
+    """The learners of a league.
+
+    Raises:
+        SnapshotError: the folder of one is gone.
+    """
+    with store.reading():
+        found, owners = store.learners(league), [owner.identity for owner in store.view.owners()]
+    wanted = {
+        learner for owner in owners if (owner.kind, owner.name) == ("league", league) for learner in owner.learners
+    }
+    if lost := len(wanted - {owner.id for owner in owners}):
+        there = ", ".join(learner.run for learner in found)
+        raise SnapshotError(
+            f"league={league}: {lost} of its {len(wanted)} learners cannot be read in {store.path} (there: {there});"
+            f" put the folder back from a copy, or pass another --run"
+        )
+    return found
 
 
 def _need_same_settings(store: Store, league: str, asked: RunRow, there: RunRow) -> None:

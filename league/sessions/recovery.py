@@ -10,35 +10,28 @@ from typing import Any
 from league.errors import SnapshotError
 from league.pool import league_pool
 from league.schema import open_regular
-from league.sessions.folders import folder_of, instead, manifests, read_manifest, set_aside, snapshots_of
-from league.sessions.shelf import FileShelf, snapshot_row
+from league.sessions.folders import instead, read_manifest, set_aside, snapshots_of
+from league.sessions.shelf import FileShelf
 from league.snapshots.files import WEIGHTS, clean
-from league.store.store import Store
 from league.training.run import Counters
 
 
 def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: bool = True) -> dict[str, Any]:
-    """A run's saved state, from which it goes on; what is lost or damaged is told and written down.
+    """A run's saved state, from which it goes on; what is damaged is told and written down.
 
     examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
 
     Raises:
         SnapshotError: the state is missing, damaged, another run's or of another version.
     """
-    store, run, notes = shelf.store, shelf.row.run, list[str]()
+    notes = list[str]()
     state = shelf.read_state(notes.append)
     counters = counters_of(state, shelf)
-    saved = state.pop("rows", {})
-    is_historical = league_pool.own_snapshots(state["pool"])
-    restored = restore_snapshots(store, run, counters.update, is_historical)
-    if restored and is_historical is None:  # a league's learner publishes late by design
-        steps = ", ".join(f"{step:,}" for step in restored)
-        notes.append(f"run={run}: the store had lost the snapshots at {steps} steps; their files have them restored")
     if examines:
-        notes += _examine(store, run, state, saved)
+        notes += _examine(shelf, state)
     for note in notes:
         tell(note)
-        store.add_event(run, counters.update, "damage", note)
+        shelf.rows.add_event(counters.update, "damage", note)
     return state
 
 
@@ -57,74 +50,66 @@ def counters_of(state: Mapping[str, Any], shelf: FileShelf) -> Counters:
         ) from None
 
 
-def forget_after(shelf: FileShelf, tell: Callable[[str], None], update: int, steps: int, *, is_same: bool) -> None:
+def forget_after(
+    shelf: FileShelf,
+    tell: Callable[[str], None],
+    rows: Mapping[str, Any] | None,
+    update: int,
+    steps: int,
+    *,
+    is_same: bool,
+) -> None:
     """Forgets what a run's training wrote past its saved state, since that is played again.
 
-    Rows go from the store. The files of snapshots are set aside, and taken back where the same weights come again.
+    The files of snapshots are set aside, and taken back where the same weights come again.
 
+    rows: those that the state covers; None where none was ever saved.
     update, steps: of the state; -1 where none was ever saved.
     is_same: whether the matches in play are in the state, so that those that are forgotten come again as they were.
+
+    Raises:
+        StoreError: the disk refuses.
     """
-    store, run = shelf.store, shelf.row.run
-    num_matches = store.delete_after(run, update)
+    num_matches = shelf.rows.restore(rows, update)
     if num_matches and not is_same:
         line = (
-            f"run={run}: {num_matches:,} matches of the rollout that ended the run after update {update:,}"
-            f" are no longer in the store: new ones are played in their place"
+            f"run={shelf.row.run}: {num_matches:,} matches of the rollout that ended the run do not count any more: new"
+            f" ones are played in their place"
         )
         tell(line)
-        store.add_event(run, update, "replaced", line)
+        shelf.rows.add_event(update, "replaced", line)
     clean(shelf.folder / "snapshots")
     for path in snapshots_of(shelf.folder):
         if int(path.name) > steps:
             set_aside(path)
 
 
-def _examine(store: Store, run: str, state: Mapping[str, Any], saved: Mapping[str, list[int]]) -> list[str]:
-    """What is lost or damaged of a run, which had the match rows `saved`, and of those that it may meet."""
-    lost = lost_rows(run, saved, store.row_counts(run, state["counters"]["update"]))
-    notes = [lost] if lost else []
+def _examine(shelf: FileShelf, state: Mapping[str, Any]) -> list[str]:
+    """What is lost or damaged of a run: the rows that its state covers, and the files of those that it may meet."""
+    run, store = shelf.row.run, shelf.store
+    notes = [
+        f"{wrong}; training goes on, since it does not read them, but its {rows:,} rows are missing on boards: put the"
+        f" file back from a copy"
+        for wrong, rows in shelf.rows.damaged(state["rows"])
+    ]
     members = {run: state["pool"]["snapshots"]} | league_pool.others_to_meet(state["pool"])
     for owner, agents in members.items():
-        for damage in damaged_snapshots(store, owner, agents):
+        known = {row["agent_id"]: store.path / row["path"] for row in state["rows"]["snapshots"]}
+        known |= {row.agent_id: store.path / row.path for row in store.snapshots(owner)}
+        for damage in damaged_snapshots(owner, agents, known):
             notes.append(
                 f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that"
             )
     return notes
 
 
-def restore_snapshots(
-    store: Store, run: str, last_update: int, is_historical: Mapping[str, bool] | None = None
-) -> list[int]:
-    """Writes the rows of a run's snapshots up to an update that are on disk and not in the store; returns their steps.
-
-    A manifest holds all that such a row does, but for a league's learner: is_historical says which of its agents are
-    historical, and no other is. A manifest that is damaged is passed over: `damaged_snapshots` names it.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
-    known = {row.step for row in store.snapshots(run)}
-    restored = []
-    for folder, manifest in manifests(folder_of(store, run)).items():
-        if int(folder.name) in known or manifest.update > last_update:
-            continue
-        stays = is_historical is None or is_historical.get(manifest.agent_id, False)
-        store.add_snapshot(snapshot_row(store, run, folder, manifest, stays))
-        restored.append(manifest.step)
-    if restored:
-        store.flush(force=True)
-    return restored
-
-
-def damaged_snapshots(store: Store, run: str, pool: Iterable[str]) -> list[str]:
+def damaged_snapshots(run: str, pool: Iterable[str], folders: Mapping[str, Path]) -> list[str]:
     """One sentence for every member of a run's pool (agent ids) whose files are missing or damaged."""
-    folders = {row.agent_id: store.path.parent / row.path for row in store.snapshots(run)}
     sentences = []
     for agent_id in pool:
         folder = folders.get(agent_id)
         if folder is None:
-            sentences.append(f"snapshot {agent_id[:16]}... of {run} is neither in the store nor on disk")
+            sentences.append(f"snapshot {agent_id[:16]}... of {run} is not in the store")
             continue
         try:
             is_whole = read_manifest(folder).agent_id == agent_id == _digest(folder / WEIGHTS)
@@ -136,28 +121,6 @@ def damaged_snapshots(store: Store, run: str, pool: Iterable[str]) -> list[str]:
         if problem:
             sentences.append(problem)
     return sentences
-
-
-def lost_rows(run: str, saved: Mapping[str, list[int]], found: Mapping[str, list[int]]) -> str:
-    """A sentence that says which match rows of a run a store has lost since they were counted; empty where none is.
-
-    Args:
-        run: its name.
-        saved: kind -> rows and last update, as `Store.checkpoint` gave them when the state was saved.
-        found: the same now.
-    """
-    losses = []
-    for kind, (rows, update) in sorted(saved.items()):
-        there = found.get(kind, [0, 0])[0]
-        if there < rows:
-            losses.append(f"{rows - there:,} of {rows:,} {kind} matches up to update {update:,}")
-    if not losses:
-        return ""
-    return (
-        f"run={run}: the store has lost {' and '.join(losses)} that it had at the last checkpoint; training goes on,"
-        f" since it does not read them, but ratings and records are without them: put a copy of the store back to have"
-        f" them"
-    )
 
 
 def _digest(path: Path) -> str:

@@ -1,14 +1,12 @@
 """Which snapshots keep their files: the rule, what the store and the disk have, and pruning.
 
-Pruning takes weights away and nothing else: a snapshot's row, its matches and with them its rating are kept. It is
-marked before its folder is deleted, but for a disk that has no room for the mark. So a store that is not marked never
-names files that are gone, and whoever is interrupted leaves at worst files that nobody uses, which the next pruning
-deletes.
+Pruning takes weights away and nothing else: a snapshot's row, its matches and with them its rating are kept. Files are
+deleted first and marked then, so a full disk keeps nothing from being pruned; what an interrupted pruning has deleted
+and not marked is missing, and the next one marks it.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from bisect import bisect_left
@@ -22,7 +20,6 @@ from league import config as settings
 from league.acts import act
 from league.boards.naming import best_rated
 from league.errors import StoreError, UsageError
-from league.sessions.folders import check_folder
 from league.store.liveness import gate_lock
 from league.store.locks import alone, is_held
 from league.store.rows import RunRow, SnapshotRow
@@ -30,8 +27,7 @@ from league.store.store import Store
 
 DEFAULT_KEEP = 20
 BEGUN = ".pruned"
-"""At the end of the name of a snapshot's folder whose files went before the store could be told."""
-_NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+"""At the end of the name of a snapshot's folder whose files are being deleted."""
 
 
 @dataclass(frozen=True)
@@ -169,24 +165,18 @@ def prune(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP, *, is_
         is_dry: say what would go, and change nothing.
 
     Raises:
-        UsageError: no such run, its folder is gone, another process trains it or one of its league that may meet its
-            snapshots, or `keep` is below 1.
+        UsageError: no such run, another process trains it or one of its league that may meet its snapshots, or `keep`
+            is below 1.
         StoreError: the store cannot be used, or files cannot be deleted; what is marked can be pruned again.
     """
     names = [row.run for row in store.runs()] if run is None else [store.find_run(run).run]
     prunings = []
     for name in names:
-        folder = store.path.parent / name
         pruning = _plan(store, name, keep, is_dry)
-        if run is not None and not folder.is_dir():
-            raise UsageError(f"run={name}: its folder {folder} is gone, so there is nothing to prune; put it back")
         if run is not None or pruning.goes or _begun(store, name):
             with ExitStack() as locks:
-                locks.enter_context(alone(name, folder))
-                for member in _league_of(store, name) if pruning.goes else ():
-                    if (store.path.parent / member).is_dir():
-                        locks.enter_context(alone(member, store.path.parent / member))
-                check_folder(store, store.find_run(name))
+                for member in [name, *(_league_of(store, name) if pruning.goes else ())]:
+                    locks.enter_context(alone(member, store.path / member))
                 pruning = _plan(store, name, keep, is_dry)
                 if not is_dry:
                     _delete(store, pruning)
@@ -210,7 +200,7 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
     reasons = reasons_to_stay([row.step for row in rows], keep, protected)
     found = []
     for row in rows:
-        path = store.path.parent / row.path
+        path = store.path / row.path
         holding = Holding(
             run=row.run,
             step=row.step,
@@ -236,39 +226,28 @@ def _plan(store: Store, run: str, keep: int, is_dry: bool) -> Pruning:
 
 
 def _delete(store: Store, pruning: Pruning) -> None:
-    """Marks what goes as pruned, and deletes it. On a disk without room for the mark, files go first, one by one."""
+    """Deletes what goes, and marks it as pruned."""
     goes = {holding.step for holding in pruning.goes}
     paths = {row.step: _folder(store, row) for row in store.snapshots(pruning.run) if row.step in goes}
-    begun = _begun(store, pruning.run)
-    while steps := sorted(paths.keys() | begun.keys()):
+    gone = [step for step in _begun(store, pruning.run) if step not in paths]
+    for path in paths.values():
+        begun = path.with_name(f"{path.name}{BEGUN}")
         try:
-            store.mark_pruned(pruning.run, steps)
-            break
-        except StoreError as error:
-            if not paths or not any(reason in str(error) for reason in _NO_ROOM):
-                raise
-            step = min(paths)
-            begun[step] = _empty(paths.pop(step))
-    for path in [*paths.values(), *begun.values()]:
+            path.rename(begun)
+        except OSError as error:
+            raise _undeletable(path, error) from None
+        for file in sorted(begun.iterdir()):
+            _remove(file)
+    if paths or gone:
+        store.mark_pruned(pruning.run, sorted([*paths, *gone]))
+    for path in _begun(store, pruning.run).values():
         _remove(path)
 
 
 def _begun(store: Store, run: str) -> dict[int, Path]:
-    """Step -> folder of a run's snapshots whose deletion began before the store had room to say so."""
-    found = (store.path.parent / run / "snapshots").glob(f"*{BEGUN}")
+    """Step -> folder of a run's snapshots whose files were deleted before that was marked."""
+    found = (store.path / run / "snapshots").glob(f"*{BEGUN}")
     return {int(path.stem): path for path in found if path.stem.isdigit()}
-
-
-def _empty(path: Path) -> Path:
-    """Deletes a snapshot's files; its folder, renamed, tells the next pruning of it until the store does."""
-    renamed = path.with_name(f"{path.name}{BEGUN}")
-    try:
-        path.rename(renamed)
-    except OSError as error:
-        raise _undeletable(path, error) from None
-    for file in sorted(renamed.iterdir()):
-        _remove(file)
-    return renamed
 
 
 def _remove(path: Path) -> None:
@@ -292,8 +271,8 @@ def _folder(store: Store, row: SnapshotRow) -> Path:
     Raises:
         StoreError: it is not where a snapshot of this run and step lies, which a store changed by hand may say.
     """
-    path = store.path.parent / row.path
-    snapshots = store.path.parent / row.run / "snapshots"
+    path = store.path / row.path
+    snapshots = store.path / row.run / "snapshots"
     is_own = path.resolve() == snapshots.resolve() / path.name and path.name.isdigit() and int(path.name) == row.step
     if not is_own or not path.is_dir():
         raise StoreError(

@@ -19,24 +19,16 @@ from typing import Any
 from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_steps, session_of
-from league.sessions.folders import (
-    GUESTS,
-    check_folder,
-    claimed,
-    folder_of,
-    is_pruned,
-    kept_states,
-    need_folder,
-    note_state,
-)
+from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
 from league.sessions.session import Session, TrainResult
 from league.sessions.settling import check_name
 from league.sessions.steady import steady
 from league.snapshots.files import INDEX, write_atomic
-from league.snapshots.kept import data_of, without
+from league.snapshots.kept import data_of, rewritten
 from league.snapshots.state import DamagedState, read_kept
+from league.store.folder import Folder
 from league.store.locks import alone
-from league.store.rows import RunRow, RunStatus, SnapshotRow, now
+from league.store.rows import RunRow, RunStatus, now
 from league.store.store import Store
 from league.training.run import Watcher
 
@@ -105,8 +97,6 @@ def rewound(
         )
     row = opened.find_run(run)
     with ExitStack() as locks:
-        need_folder(opened, row)
-        check_folder(opened, row)
         locks.enter_context(alone(run, folder_of(opened, run)))
         index = _state_at(opened, row, at)
         try:
@@ -123,7 +113,7 @@ def rewound(
         plan = made_ready(opened, then, Again(env, own, device, words), f"back to step {then.steps:,} of", watcher)
         new = replace(then, run=name or "", parent=run, status="stopped", started_at=now(), updated_at=now())
         with claimed(opened, name, new) as begun:
-            _begin(opened, row, begun, index)
+            begun = _begin(opened, row, begun, index)
             locks.close()
             watcher.say(f"run {begun.run}: begins as {run} was at step {begun.steps:,}; {run} is left as it is")
             with session_of(plan(begun), is_locked=True) as session:
@@ -148,8 +138,8 @@ def _state_at(store: Store, row: RunRow, at: int) -> Path:
     return states[before[-1]]
 
 
-def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> None:
-    """Gives a new run, whose folder is made, the state of `index` with its snapshots, and writes its rows.
+def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> RunRow:
+    """Gives a new run, whose folder is made, the state of `index` with its snapshots; its row by then.
 
     Raises:
         SnapshotError, StoreError: the disk or the store refuses; nothing of it is left.
@@ -160,32 +150,31 @@ def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> None:
     try:
         for snapshot in shared:
             path = folder / "snapshots" / Path(snapshot.path).name
-            _link(store.path.parent / snapshot.path, path)
-            rows.append(replace(snapshot, run=row.run, path=path.relative_to(store.path.parent).as_posix()))
+            _link(store.path / snapshot.path, path)
+            rows.append(replace(snapshot, run=row.run, path=path.relative_to(store.path).as_posix()))
         if (guests := folder_of(store, parent.run) / GUESTS).is_dir():
             _link(guests, folder / GUESTS)
         data = data_of(index)
         assert data is not None
         (folder / "state").mkdir()
         _link(index.parent / data, folder / "state" / data)
-        write_atomic(folder / "state" / INDEX, without(index, "rows"))  # which its parent has in the store
-        note_state(store, row)
-        _write(store, row, rows, f"begun as {parent.run} was at step {row.steps:,}")
+        new = Folder(folder, store.view.say)
+        for snapshot in rows:
+            new.add_snapshot(snapshot)
+        identity = store.identity_of(row)
+        own = {"rows": new.prepare(), "id": identity.id}  # its parent has the rows of what it played
+        write_atomic(folder / "state" / INDEX, rewritten(index, own))
+        new.commit()
+        new.note(has_state=True)
+        new.add_event(row.update, "rewound", f"begun as {parent.run} was at step {row.steps:,}")
+        begin_folder(new, row, identity)
+        return replace(row, id=identity.id)
     except (OSError, StoreError) as error:
         for name in ("snapshots", GUESTS, "state"):
             shutil.rmtree(folder / name, ignore_errors=True)
         if isinstance(error, StoreError):
             raise
         raise SnapshotError(f"run={row.run}: {error.filename}: {error.strerror}; see to it, then call again") from None
-
-
-def _write(store: Store, row: RunRow, snapshots: Sequence[SnapshotRow], event: str) -> None:
-    with store.writing():
-        store.begin_run(row)
-        for snapshot in snapshots:
-            store.add_snapshot(snapshot)
-        store.add_event(row.run, row.update, "rewound", event)
-        store.flush(force=True)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,11 +29,13 @@ from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
 from league.errors import DEFAULT_STORE, Interrupted, SnapshotError, StoreError, UsageError
+from league.maths.ratings import ELO_START
+from league.play.evaluation import counts_of
 from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
 from league.pool.pool import Pool
-from league.sessions.folders import check_folder, instead, need_folder
+from league.sessions.folders import configured_of, instead
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady
@@ -43,7 +45,7 @@ from league.store.locks import alone
 from league.store.rows import GameRow, RunRow, RunStatus
 from league.store.store import Store
 from league.training.loop import train as run_training
-from league.training.run import Counters, Ending, Lesson, PoolMaker, Run, Start
+from league.training.run import Counters, Ending, Lesson, Met, PoolMaker, Run, Start
 from league.training.saving import start_again
 from league.types import MatchBatch, Policy, PolicyStack
 from league.types.results import Result
@@ -144,7 +146,7 @@ class _Learner:
                 total_steps=plan.config.run.total_steps,
                 config=settings.to_json(plan.config),
                 folder=plan.shelf.folder,
-                identity=f"{plan.shelf.store.identity} {plan.row.run}",
+                identity=plan.shelf.row.id,
                 league=plan.league,
             )
         )
@@ -202,19 +204,16 @@ class Session:
         """
         with ExitStack() as locks:
             for learner in self._learners:
-                if learner.plan.found is not None:
-                    need_folder(self._store, learner.plan.found)
                 if not self._is_locked:
                     locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
                 self._look(learner)
             self._locks = locks.pop_all()
-        self._store.writes_aside = True
         return self
 
     def __exit__(self, *error: object) -> None:
         with self._locks:
-            self._store.writes_aside = False
-            self._store.settle()
+            if self._has_begun:
+                self._store.view.write_catalogue()
 
     @property
     def is_finished(self) -> bool:
@@ -281,14 +280,13 @@ class Session:
             raise UsageError(f"run={name}: another process has just changed its settings; call again to go on")
         for snapshot in [row for row in self._store.snapshots(name) if row.pruned_at is None][-1:]:
             with suppress(SnapshotError):  # damage is reported where the file is needed
-                need_agreement(snapshot_files.load(self._store.path.parent / snapshot.path)[0])
+                need_agreement(snapshot_files.load(self._store.path / snapshot.path)[0])
         game, game_id = plan.config.env.name, registry.game_id(plan.config.env.name, plan.config.env.options)
         if game_id != now.game_id:
             raise UsageError(
                 f"run={name}: it was trained on game {now.game_id[:8]}, this league's {game} is {game_id[:8]};"
                 f" {instead(self._store, now)}"
             )
-        check_folder(self._store, now)
         learner.status = now.status
         if plan.shelf.has_begun():
             learner.take(now, plan.shelf.read_state())
@@ -298,28 +296,29 @@ class Session:
 
         forget: what a turn's learner does before it plays.
         """
-        with self._store.writing():
-            for learner in () if self._has_begun else self._learners:
-                learner.plan.shelf.keep_guests()
-                if learner.plan.found is None:
-                    self._store.begin_run(replace(learner.plan.row, status="running"))
-                elif not learner.is_finished:
-                    self._write_settings(learner)
-            self._has_begun = True
-            forget()
+        for learner in () if self._has_begun else self._learners:
+            learner.plan.shelf.keep_guests()
+            if learner.plan.found is None:
+                learner.plan.shelf.begin()
+            elif not learner.is_finished:
+                self._write_settings(learner)
+        self._has_begun = True
+        forget()
 
     def _write_settings(self, learner: _Learner) -> None:
-        row, found, event = learner.plan.row, learner.plan.found, learner.plan.event
-        assert found is not None
-        written = {name: getattr(row, name) for name in ("stage", "config", "fingerprint", "device")}
-        if (written, row.source) != ({name: getattr(found, name) for name in written}, found.source):
-            self._store.extend_run(row.run, **written, source=row.source)
-            learner.status = "running"
-        if event and learner.counters.update:
-            self._store.add_event(row.run, learner.counters.update, "resumed", event)
-        for kind, told in (("game", learner.plan.game_event), ("part", learner.plan.part_event)):
-            if told:
-                self._store.add_event(row.run, learner.counters.update, kind, told)
+        plan, update = learner.plan, learner.counters.update
+        assert plan.found is not None
+        rows = plan.shelf.rows
+        if configured_of(plan.row) != configured_of(plan.found):
+            plan.shelf.configure()
+        learner.status = "running"
+        rows.note(status="running")
+        if plan.event and update:
+            rows.add_event(update, "resumed", plan.event)
+        if plan.game_event:
+            rows.add_event(update, "game", plan.game_event)
+        if plan.part_event:
+            rows.add_event(update, "part", plan.part_event)
 
     def _take_turn(self, learner: _Learner) -> None:
         """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.
@@ -327,11 +326,8 @@ class Session:
         A signal may have come already: then it is saved as it stands.
         """
         while True:
-            try:
-                run, state = self._wire(learner)
-                ending = self._train(learner, run, state)
-            except Interrupted:  # while it waited for the store; its last saved state stands
-                return
+            run, state = self._wire(learner)
+            ending = self._train(learner, run, state)
             learner.counters = run.counters
             if ending != "reset" or self._must_stop:
                 break
@@ -341,11 +337,12 @@ class Session:
     def _wire(self, learner: _Learner) -> tuple[Run, dict[str, Any] | None]:
         """A learner's parts and the state that it goes on from."""
         run = wire(learner.plan)
-        learner.plan.shelf.wait()
         state, forget = self._state(learner)
 
         def begin() -> None:
             self._begin(forget)
+            if state is not None:
+                run.met.read(self._store, run.name)
             learner.tell_start(run.counters)
 
         return replace(run, begin=begin), state
@@ -387,12 +384,14 @@ class Session:
         if not plan.shelf.has_begun():
             if plan.found is not None and (plan.found.status, plan.found.update) != ("stopped", 0):
                 plan.watcher.say(f"run {name}: it ended before its first state was saved, so it begins at step 0")
-            return None, partial(forget, -1, -1, is_same=True) if plan.found is not None else lambda: None
+            return None, partial(forget, None, -1, -1, is_same=True) if plan.found is not None else lambda: None
         state = recovered_state(plan.shelf, plan.watcher.say, examines=not learner.is_examined)
-        counters = state["counters"]
-        forget = partial(forget, counters["update"], counters["steps"], is_same=state.get("collector") is not None)
+        counters, covered = state["counters"], state.pop("rows")
+        del state["id"]
+        forget = partial(
+            forget, covered, counters["update"], counters["steps"], is_same=state.get("collector") is not None
+        )
         learner.is_examined = True
-        self._store.flush(force=True)
         if state["pool"].get("league", {}).get("is_resetting"):
             first = state["pool"]["snapshots"][0]
             start_again(state, snapshot_files.load(plan.shelf.folder / "snapshots" / f"{0:010d}")[1])
@@ -400,7 +399,7 @@ class Session:
 
             def forget_and_tell() -> None:
                 forget()
-                self._store.add_event(name, counters["update"] + 1, "reset", f"{told}, {first[:12]}")
+                plan.shelf.rows.add_event(counters["update"] + 1, "reset", f"{told}, {first[:12]}")
 
             plan.watcher.say(told)
             return state, forget_and_tell
@@ -410,13 +409,14 @@ class Session:
         counters, learner.status = learner.counters, status
         with suppress(SnapshotError):  # what the run ended with has told it
             learner.plan.shelf.settle()
-        self._store.update_run(learner.plan.row.run, status=status, steps=counters.steps, update=counters.update)
-        self._store.flush_or_keep()
+        rows = learner.plan.shelf.rows
+        rows.note(status=status, steps=counters.steps, update=counters.update)
+        rows.flush(force=True)
 
     def _stop(self) -> None:
         for learner in self._learners:
             if not learner.is_finished and learner.status != "failed":
-                self._store.update_run(learner.plan.row.run, status="stopped")
+                learner.plan.shelf.rows.note(status="stopped")
 
     def _keep_stopped(self) -> None:
         """The weights of all learners that were stopped on their way are agents from now on: RUN@stopped."""
@@ -431,8 +431,6 @@ class Session:
                 say(f"no {learner.plan.row.run}@{STOPPED}: {error}")
 
     def _tell_ends(self) -> None:
-        with suppress(StoreError):  # the error that ended the run is the one to tell
-            self._store.settle()  # what was rated is told before
         for learner in self._learners:
             learner.tell_end()
 
@@ -440,7 +438,7 @@ class Session:
         """At a stage's end, says what the store shows to be wrong with the run."""
         say = learner.plan.watcher.say
         try:
-            for line in sound(self._store, learner.plan.row.run, learner.counters.update):
+            for line in sound(self._store, learner.plan.shelf.rows, learner.counters.update):
                 say(line)
         except StoreError as error:
             say(f"no alarms looked for: {error}")
@@ -461,7 +459,7 @@ def wire(plan: Plan) -> Run:
     row, config, shelf = plan.row, plan.config, plan.shelf
     taught = lessons_of(config)
     for game_id in dict.fromkeys([row.game_id, *(lesson.game_id for lesson in taught)]):
-        shelf.store.add_game(GameRow.of(game_id, shelf.spec))
+        shelf.rows.add_game(GameRow.of(game_id, shelf.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
         policy = networks.make_policy(config, shelf.spec)
@@ -495,10 +493,13 @@ def wire(plan: Plan) -> Run:
     )
 
 
-def _rate(plan: Plan, update: int, agents: set[str]) -> None:
-    """Writes down what an evaluation makes of its agents, and tells it."""
-    taken = plan.shelf.taken
-    rate_evaluation(plan.shelf.store, plan.row.run, plan.row.game_id, update, agents, plan.watcher.rated, taken)
+def _rate(plan: Plan, met: Met, update: int, agents: Mapping[str, str]) -> None:
+    """Adds to the run's rows what an evaluation makes of its agents, and tells it."""
+    shelf = plan.shelf
+    game = GameRow.of(plan.row.game_id, shelf.spec)
+    elo = met.elo.get(shelf.rows.name, ELO_START), met.trained
+    counts = counts_of(list(met.games.values()))
+    rate_evaluation(shelf.rows, counts, elo, game, update, agents, shelf.taken, plan.watcher.rated)
 
 
 def lessons_of(config: Config) -> tuple[Lesson, ...]:

@@ -30,6 +30,7 @@ from league.sessions import sizing
 from league.sessions.guests import resolved
 from league.sessions.trying import try_parts
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
+from league.store.files import store_folder
 from league.store.rows import RunRow
 from league.types import RUN_NAME, GameSpec
 
@@ -210,9 +211,10 @@ def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path
     Raises:
         ConfigError: nothing could be saved there.
     """
-    folder = next(path for path in (store.absolute().parent, *store.absolute().parents) if path.is_dir())
+    store = store_folder(store).absolute()
+    folder = next(path for path in (store, *store.parents) if path.is_dir())
     needs = sizing.disk_needs(config, footprint(config, spec, device), steps, STATES_KEPT, STATES_AT_ONCE)
-    used = states_bytes(store.parent / run / "state") if run else 0
+    used = states_bytes(store / run / "state") if run else 0
     return sizing.check_disk(needs, shutil.disk_usage(folder).free, used, str(folder))
 
 

@@ -1,4 +1,4 @@
-"""Where a run's files lie beside its store: its snapshots, states and evidence."""
+"""A run's folder as its training uses it: rows, snapshots, states and evidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,29 @@ from league.arena.parts import thing_of
 from league.config.models import Config, mix_members
 from league.envs import registry
 from league.envs.mixtures import choices_of
-from league.errors import Interrupted, SnapshotError, StoreError, command
+from league.errors import SnapshotError, command
 from league.play.bots import BotPolicy
 from league.pool.league_pool import Member, own_snapshots
 from league.sessions.failures import write_evidence
 from league.sessions.folders import (
     ASIDE,
-    check_state,
+    begin_folder,
+    configured_of,
     folder_of,
     has_begun,
     instead,
-    note_state,
     read_manifest,
     snapshots_of,
 )
 from league.sessions.guests import folder_of as guest_folder
 from league.sessions.guests import keep, names
-from league.signals import received
 from league.snapshots import io as snapshot_files
 from league.snapshots.io import Frozen
-from league.snapshots.kept import keep_newest
+from league.snapshots.kept import keep_newest, pinned_rows
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.snapshots.writer import SnapshotWriter
-from league.store.connection import StoreBusy
+from league.store.folder import Folder
 from league.store.rows import AgentRow, LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.returns import ReturnSize
@@ -53,10 +52,10 @@ from league.types import BOT_PREFIX, Policy
 
 
 class FileShelf:
-    """A `league.training.run.Shelf` of files; the store gets a row of each snapshot.
+    """A `league.training.run.Shelf` of files in the run's folder.
 
     Args:
-        store: the files lie in the run's folder beside it.
+        store: has the run's folder.
         row: the run; manifests tell its name, seed and fingerprint.
         config: its settings.
         device: where frozen policies are loaded.
@@ -91,6 +90,33 @@ class FileShelf:
             for options in (lessons.options_of(config, lesson) for lesson in config.env.curriculum)
         }
 
+    @cached_property
+    def rows(self) -> Folder:
+        """What the run writes; for the holder of its lock alone.
+
+        Raises:
+            StoreError: the folder's list of segments is damaged.
+        """
+        return Folder(self.folder, self.store.view.say)
+
+    def begin(self) -> None:
+        """Writes a new run: its name is taken from then on.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        identity = self.store.identity_of(self.row)
+        self.row = replace(self.row, status="running", id=identity.id)
+        begin_folder(self.rows, self.row, identity)
+
+    def configure(self) -> None:
+        """Writes the settings that the run has from now on.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        self.rows.configure(configured_of(self.row))
+
     @property
     def guests(self) -> Sequence[str]:
         """The agent ids of those in the mix that come from elsewhere, and its bots in Python."""
@@ -102,21 +128,17 @@ class FileShelf:
         return [BOT_PREFIX + name for name in sorted(self.config.parts.bots)]
 
     def keep_guests(self) -> None:
-        """Copies them into the run's folder, and tells the store of them.
+        """Copies them into the run's folder, and notes them as agents.
 
         Raises:
             SnapshotError: one is missing or damaged, or the disk refuses.
         """
         game_id, parts = self.row.game_id, self.config.parts.bots
-        rows = {a.agent_id: a for a in self.store.agents(game_id)} if self.guests or self.bots else {}
         for manifest in keep(self.folder, self.config.pool):
-            if manifest.agent_id not in rows:
-                label = f"{manifest.run}@{manifest.step}"
-                self.store.add_agent(AgentRow(manifest.agent_id, "import", label, game_id))
+            label = f"{manifest.run}@{manifest.step}"
+            self.rows.add_agent(AgentRow(manifest.agent_id, "import", label, game_id))
         for bot in self.bots:
-            row = AgentRow.of_bot(bot, game_id, parts[bot.removeprefix(BOT_PREFIX)])
-            if rows.get(bot) != row:
-                self.store.add_agent(row)
+            self.rows.add_agent(AgentRow.of_bot(bot, game_id, parts[bot.removeprefix(BOT_PREFIX)]))
 
     def has_begun(self) -> bool:
         """Whether a state was ever saved, be it lost since."""
@@ -135,12 +157,9 @@ class FileShelf:
             state = read_state(folder) if say is None else load_state(folder, say)
         except DamagedState as error:
             raise SnapshotError(f"run={self.row.run}: {error}; {instead(self.store, self.row)}") from error
-        check_state(self.store, self.row, state.get("pool", {}).get("snapshots", ()))
+        if state.get("id", self.row.id) != self.row.id:
+            raise SnapshotError(f"run={self.row.run}: {folder} is another run's; {instead(self.store, self.row)}")
         return state
-
-    def wait(self) -> object:
-        """Until what the run has to know before it plays can be known."""
-        return None
 
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, or a bot in Python, on the device.
@@ -161,13 +180,12 @@ class FileShelf:
         if agent_id in self.guests:
             self._paths[agent_id] = self._guest(agent_id)
         elif agent_id not in self._paths:
-            self._paths |= {row.agent_id: self.store.path.parent / row.path for row in self._known()}
+            self._paths |= {row.agent_id: self.store.path / row.path for row in self._known()}
         try:
             return load_net(self._paths[agent_id], self._device, agent_id)[1]
         except KeyError:
             raise SnapshotError(
-                f"run={run}: the snapshot {agent_id[:16]}... is neither in {self.store.path} nor on disk beside it; put"
-                f" it back, then {again}"
+                f"run={run}: the snapshot {agent_id[:16]}... is not in {self.store.path}; put it back, then {again}"
             ) from None
         except SnapshotError as error:
             raise SnapshotError(f"{error}; then {again}") from None
@@ -204,7 +222,7 @@ class FileShelf:
         return frozen.manifest.agent_id
 
     def settle(self, *, wait: bool = True) -> None:
-        """Gives the store the rows of the snapshots whose files are on the disk by now.
+        """Notes the snapshots whose files are on the disk by now.
 
         wait: until those of all are.
 
@@ -222,24 +240,27 @@ class FileShelf:
         self._writer.forget()
 
     def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
-        """Writes what a restart needs, once all snapshots are on the disk; the state before it is kept.
+        """Writes what a restart needs, with the rows that it covers, once all snapshots are on the disk; the state
+        before it is kept.
 
         is_mark: whether it is one to go back to; a disk that has no room for the few bytes of that loses no state.
 
         Raises:
-            SnapshotError: the disk refuses.
+            SnapshotError, StoreError: the disk refuses.
         """
         self.settle()
         folder, figures = self.folder / "state", self.config.run
+        covered = self.rows.prepare(self._withheld(state))
         try:
-            save_state(folder, state)
+            save_state(folder, {**state, "rows": covered, "id": self.row.id})
         except SnapshotError as error:
             again = command("resume", self.row.run, store=self.store.path)
             raise SnapshotError(f"{error}; make room, then {again}") from error
         if is_mark:
             with suppress(OSError):
                 keep_newest(folder, state["counters"]["steps"], figures.rewind_every, figures.rewind_states)
-        note_state(self.store, self.row)
+        self.rows.commit(pinned_rows(folder))
+        self.rows.note(has_state=True)
 
     def keep_stopped(self) -> None:
         """Keeps the weights of the last saved state as RUN@stopped, in place of those of the stop before.
@@ -278,7 +299,11 @@ class FileShelf:
 
     def _publish(self, row: SnapshotRow) -> None:
         """Given each snapshot once its files are written."""
-        self.store.add_snapshot(row)
+        self.rows.add_snapshot(row)
+
+    def _withheld(self, state: Mapping[str, Any]) -> Iterable[SnapshotRow]:
+        """The snapshots that are published with a state."""
+        return ()
 
 
 class LeagueShelf(FileShelf):
@@ -289,59 +314,22 @@ class LeagueShelf(FileShelf):
     Args:
         store, row, config, device: as for `FileShelf`.
         learner: its row among the league's.
-        waits: whether it looks at the others only when the store can be read; else it may look later.
-        say: is told of a store that keeps it waiting.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        row: RunRow,
-        config: Config,
-        device: torch.device,
-        *,
-        learner: LearnerRow,
-        waits: bool,
-        say: Callable[[str], None],
-    ) -> None:
+    def __init__(self, store: Store, row: RunRow, config: Config, device: torch.device, *, learner: LearnerRow) -> None:
         super().__init__(store, row, config, device)
-        self._learner, self._waits, self._say = learner, waits, say
+        self._learner = learner
         self._unpublished: list[SnapshotRow] = []
 
     def published(self) -> list[tuple[str, SnapshotRow]]:
-        """The snapshots of the league in the store, each with its learner's role.
-
-        Raises:
-            StoreBusy: another process keeps the store.
-        """
-        has_waiting = bool(self.store.num_waiting)  # what this process has published may be among it
-        with self.store.writing() if has_waiting else self.store.reading():
-            self.store.flush(force=True)
+        """The snapshots of the league in the store, each with its learner's role."""
+        with self.store.reading():
             learners = self.store.learners(self._learner.league)
             return [(learner.role, row) for learner in learners for row in self.store.snapshots(learner.run)]
 
-    def wait(self) -> list[tuple[str, SnapshotRow]]:
-        """As `published`, once the store can be read.
-
-        Raises:
-            Interrupted: a signal came first.
-        """
-        while True:
-            try:
-                return self.published()
-            except StoreBusy as error:
-                self._say(f"waiting for the store, to see whom to meet: {error}")
-            if signals := received():
-                raise Interrupted(signals[0])
-
-    def look(self) -> list[Member] | None:
-        """The others' snapshots as `LeaguePool` takes them; None where they cannot be known now."""
-        try:
-            found = self.wait() if self._waits else self.published()
-        except StoreBusy as error:
-            self._say(f"the others' new snapshots are met later: {error}")
-            return None
-        others = [(role, row) for role, row in found if row.run != self.row.run]
+    def look(self) -> list[Member]:
+        """The others' snapshots as `LeaguePool` takes them."""
+        others = [(role, row) for role, row in self.published() if row.run != self.row.run]
         return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
 
     def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
@@ -350,22 +338,17 @@ class LeagueShelf(FileShelf):
         No learner goes back by itself behind what others have met, so none is kept for that.
         """
         super().save_state(state)
-        is_historical = own_snapshots(state["pool"]) or {}
-        for row in self._unpublished:
-            self.store.add_snapshot(replace(row, is_historical=is_historical.get(row.agent_id, False)))
         self._unpublished.clear()
-        try:
-            self.store.flush(force=True)
-        except StoreError as error:
-            if state["pool"]["league"]["is_resetting"]:
-                raise
-            self._say(f"the others see this snapshot later: {error}")
 
     def _known(self) -> Iterable[SnapshotRow]:
-        return [row for _, row in self.wait()]
+        return [row for _, row in self.published()]
 
     def _publish(self, row: SnapshotRow) -> None:
         self._unpublished.append(row)
+
+    def _withheld(self, state: Mapping[str, Any]) -> Iterable[SnapshotRow]:
+        is_historical = own_snapshots(state["pool"]) or {}
+        return [replace(row, is_historical=is_historical.get(row.agent_id, False)) for row in self._unpublished]
 
 
 def _write(folder: Path, frozen: Frozen) -> Manifest:
@@ -385,7 +368,7 @@ def snapshot_row(store: Store, run: str, folder: Path, manifest: Manifest, is_hi
         run=run,
         step=manifest.step,
         update=manifest.update,
-        path=folder.relative_to(store.path.parent).as_posix(),
+        path=folder.relative_to(store.path).as_posix(),
         fingerprint=manifest.fingerprint,
         parent=manifest.parent,
         created_at=datetime.fromisoformat(manifest.created_at),

@@ -333,7 +333,7 @@ class DiskNeeds:
     """Bytes that a run takes on the disk beside its rows in the store."""
 
     state: int
-    """One saved state: weights, Adam's moments, and the memories and LSTM states of both seats of every row."""
+    """One saved state: weights, Adam's moments, the magnet, and memories and LSTM states of both seats of every row."""
     states_kept: int
     """Those that a restart needs, and those to go back to."""
     states_at_once: int
@@ -369,7 +369,7 @@ def disk_needs(config: Config, footprint: Footprint, steps: int, restart_states:
     marks = min(max(0, num_snapshot_marks(config, total) - num_snapshot_marks(config, steps)), num_updates(config))
     is_last_a_mark = marks > 0 and next_snapshot_mark(config, total - 1) == total
     return DiskNeeds(
-        state=3 * footprint.weights + (2 * config.env.rows + 1) * footprint.state,
+        state=(4 if config.learner.magnet else 3) * footprint.weights + (2 * config.env.rows + 1) * footprint.state,
         states_kept=restart_states + rewind_states,
         states_at_once=states_at_once,
         snapshot=footprint.weights,

@@ -324,7 +324,7 @@ class Trainer:
             if found:
                 self._summaries = (agent_id, found)
             elif self._summaries[0] != agent_id and training.counters.evaluated == agent_id:
-                training.run.store.flush(force=True)
+                training.run.rows.flush(force=True)
                 self._summaries = (agent_id, evaluated_before(training.run, training.pool, agent_id))
         return dict(self._summaries[1])
 

@@ -1,4 +1,4 @@
-"""What is kept: every match, rating and event in one DuckDB file, its rows, exchange with other tools, locks.
+"""What is kept: folders of runs and all that was played, their rows, exchange with other tools, locks.
 
 Imports the ground and `league.maths`. Begin with `store.py`; `rows.py` says what the tables hold.
 """

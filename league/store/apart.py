@@ -23,7 +23,7 @@ MAX_MEMORY = 4 * 2**30
 MAX_OUTPUT = 2**29
 """Bytes of text: the rows that a query may have, written out."""
 ANSWER_SECONDS = 40.0
-"""From when the store is open to the last word; less than a reading may keep it (`LONGEST_READ_SECONDS`)."""
+"""From when the store is open to the last word."""
 _CHUNK = 2**16
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from league.errors import StoreError, UsageError, nearest
-from league.store.connection import Cursor, DatabaseError, FileError, Interrupted, first_line
+from league.store.segments import quoted
+from league.store.view import Cursor, DatabaseError, FileError, Interrupted, first_line
 
 QUERY_SECONDS = 30.0
-COURTESY_SECONDS = 5.0
-"""A query that has run for so long is stopped where somebody waits to write."""
 _POLL_SECONDS = 0.2
 MAX_QUERY_ROWS = 1_000_000
 MAX_QUERY_CHARACTERS = 100_000
@@ -43,7 +42,6 @@ def ask(
     statement: str,
     limit: int | None,
     seconds: float,
-    is_in_the_way: Callable[[], bool] = lambda: False,
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Runs one SELECT or EXPLAIN on a connection that is read-only; the columns' names and the rows.
 
@@ -52,7 +50,6 @@ def ask(
         statement: what was typed.
         limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
         seconds: that it may take.
-        is_in_the_way: whether somebody waits until it is over; then it may take `COURTESY_SECONDS`.
 
     Raises:
         UsageError: it is not one read, not SQL, or its result is too large.
@@ -60,8 +57,10 @@ def ask(
     """
     reasons: list[str] = []
     try:
-        _refuse_all_but_a_read(con, statement)
-        with _timed(con, seconds, is_in_the_way, reasons):
+        is_select = _refuse_all_but_a_read(con, statement)
+        with _timed(con, seconds, reasons):
+            if is_select:  # within another query nothing writes, as COPY and DELETE in WITH would
+                con.execute(f"EXPLAIN FROM query({quoted(statement)})")
             result = con.execute(statement)
             columns = [column[0] for column in result.description or ()]
             for column, kind, *_ in result.description or ():
@@ -95,7 +94,7 @@ def _with_names(con: Cursor, error: Exception) -> str:
 
 
 @contextmanager
-def _timed(con: Cursor, seconds: float, is_in_the_way: Callable[[], bool], reasons: list[str]) -> Iterator[None]:
+def _timed(con: Cursor, seconds: float, reasons: list[str]) -> Iterator[None]:
     """Within it the connection is interrupted once it has taken too long, until it heeds that; `reasons` gets why."""
     is_over, began = threading.Event(), time.monotonic()
 
@@ -104,10 +103,6 @@ def _timed(con: Cursor, seconds: float, is_in_the_way: Callable[[], bool], reaso
             taken = time.monotonic() - began
             if not reasons and taken > seconds:
                 reasons.append(f"it took longer than {seconds:g} s; ask for less")
-            elif not reasons and taken > COURTESY_SECONDS and is_in_the_way():
-                reasons.append(
-                    f"it took longer than {COURTESY_SECONDS:g} s, and another process waits to write; try again"
-                )
             if reasons:
                 con.interrupt()
 
@@ -148,7 +143,8 @@ def _size(value: Any) -> int:
     return 8 + (sum(map(_size, value)) if isinstance(value, list | tuple) else 0)
 
 
-def _refuse_all_but_a_read(con: Cursor, statement: str) -> None:
+def _refuse_all_but_a_read(con: Cursor, statement: str) -> bool:
+    """Returns whether it is a SELECT, else it is an EXPLAIN."""
     try:
         statement.encode()  # DuckDB takes no text that UTF-8 cannot hold
         kinds = [found.type.name for found in con.extract_statements(statement)]
@@ -158,3 +154,6 @@ def _refuse_all_but_a_read(con: Cursor, statement: str) -> None:
         raise UsageError(f"a query is one statement, not {len(kinds)}; pass one SELECT")
     if kinds[0] not in ("SELECT", "EXPLAIN"):
         raise UsageError(f"a query reads: SELECT or EXPLAIN, not {kinds[0]}; the store is changed by `league` alone")
+    if kinds[0] == "EXPLAIN" and re.search("analy[sz]e", statement, re.IGNORECASE):  # it runs what it explains
+        raise UsageError("a query reads: SELECT, or EXPLAIN without ANALYZE")
+    return kinds[0] == "SELECT"

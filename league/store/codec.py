@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,130 +28,81 @@ UNKNOWN = -1
 """In a column of counts on its way to the database: no value (NULL there)."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """How rows of one table are written: the query that writes a `batch` of them, and its columns."""
+class Column(NamedTuple):
+    """A column of one kind of rows: its numpy type on the way to a file, its type there, and how it gets there."""
 
-    write: str
-    key: tuple[str, ...]
-    """What a row replaces another one by; empty: every row is one more."""
-    columns: Mapping[str, npt.DTypeLike]
-    """Column -> numpy type."""
+    dtype: npt.DTypeLike
+    sql: str
+    value: str = ""
+    """Where it is not the column itself."""
 
 
-SOURCE = ("address", "version", "sha256", "thing")
-"""Of an agent's row: empty in rows that were kept before it had them."""
-TABLES = {
-    "match": Table(
-        "write_match",
-        ("run", "kind", "update", "row", "ordinal"),
-        {
-            "run": object,
-            "kind": object,
-            "update": np.int64,
-            "row": np.int64,
-            "ordinal": np.int64,
-            "game_id": object,
-            "seat0_agent": object,
-            "seat1_agent": object,
-            "seed": np.uint64,
-            "winner": np.int8,
-            "end_reason": object,
-            "steps": np.int64,
-            "ticks": np.int64,
-            "sampling": object,
-            "update_begin": np.int64,
-            "update_end": np.int64,
-            "finished_at": "datetime64[us]",
-            "metrics": object,
-            "rewards": object,
-            "payoff": np.float64,
-            "course": np.uint64,
-        },
-    ),
-    "game": Table(
-        "write_game",
-        ("game_id",),
-        dict.fromkeys(("game_id", "name", "anchor", "activity", "utility", "bound"), object),
-    ),
-    "agent": Table(
-        "write_agent",
-        ("game_id", "agent_id"),
-        {
-            "game_id": object,
-            "agent_id": object,
-            "kind": object,
-            "name": object,
-            **dict.fromkeys(SOURCE, object),
-        },
-    ),
-    "snapshot": Table(
-        "write_snapshot",
-        ("run", "step"),
-        {
-            "run": object,
-            "step": np.int64,
-            "update": np.int64,
-            "agent_id": object,
-            "path": object,
-            "parent": object,
-            "fingerprint": object,
-            "created_at": "datetime64[us]",
-            "is_historical": np.bool_,
-        },
-    ),
-    "rating": Table(
-        "write_rating",
-        ("run", "update", "game_id", "sampling", "prior", "system", "agent_id"),
-        {
-            "run": object,
-            "update": np.int64,
-            "system": object,
-            "agent_id": object,
-            "rating": np.float64,
-            "lower": object,
-            "upper": object,
-            "games": np.int64,
-            "game_id": object,
-            "sampling": object,
-            "prior": np.float64,
-            "group_number": object,
-            "rated_at": "datetime64[us]",
-        },
-    ),
-    "metric": Table(
-        "write_metric",
-        ("run", "update", "name", "agent_id"),
-        {
-            "run": object,
-            "update": np.int64,
-            "steps": np.int64,
-            "name": object,
-            "agent_id": object,
-            "value": np.float64,
-        },
-    ),
-    "replay": Table(
-        "write_replay",
-        ("run", "kind", "update", "row", "ordinal"),
-        {
-            "run": object,
-            "kind": object,
-            "update": np.int64,
-            "row": np.int64,
-            "ordinal": np.int64,
-            "game_id": object,
-            "seat0_agent": object,
-            "seat1_agent": object,
-            "content": object,
-        },
-    ),
-    "event": Table(
-        "write_event",
-        (),
-        {"run": object, "update": np.int64, "kind": object, "message": object, "happened_at": "datetime64[us]"},
-    ),
+_TEXT, _COUNT, _REAL = Column(object, "VARCHAR"), Column(np.int64, "BIGINT"), Column(np.float64, "DOUBLE")
+_MOMENT, _OPTIONAL = Column("datetime64[us]", "TIMESTAMP"), Column(object, "DOUBLE")
+_KEY = {"run": _TEXT, "kind": _TEXT, "update": _COUNT, "row": _COUNT, "ordinal": _COUNT}
+_SEATS = {"game_id": _TEXT, "seat0_agent": _TEXT, "seat1_agent": _TEXT}
+_PAIRS = "MAP(VARCHAR, DOUBLE[])"
+KINDS: Mapping[str, Mapping[str, Column]] = {
+    "match": {
+        **_KEY,
+        **_SEATS,
+        "seed": Column(np.uint64, "UBIGINT"),
+        "winner": Column(np.int8, "TINYINT", "nullif(winner, -1)"),
+        "end_reason": _TEXT,
+        "steps": _COUNT,
+        "ticks": _COUNT,
+        "sampling": _TEXT,
+        "update_begin": Column(np.int64, "BIGINT", "nullif(update_begin, -1)"),
+        "update_end": Column(np.int64, "BIGINT", "nullif(update_end, -1)"),
+        "finished_at": _MOMENT,
+        "metrics": Column(object, _PAIRS, "metrics::JSON"),
+        "rewards": Column(object, _PAIRS, "rewards::JSON"),
+        "payoff": Column(np.float64, "DOUBLE", "if(isnan(payoff), NULL, payoff)"),
+        "course": Column(np.uint64, "UBIGINT", "nullif(course, 0)"),
+    },
+    "replay": {**_KEY, **_SEATS, "content": _TEXT},
+    "rating": {
+        "run": _TEXT,
+        "update": _COUNT,
+        "system": _TEXT,
+        "agent_id": _TEXT,
+        "rating": _REAL,
+        "lower": _OPTIONAL,
+        "upper": _OPTIONAL,
+        "games": _COUNT,
+        "game_id": _TEXT,
+        "sampling": _TEXT,
+        "prior": _REAL,
+        "group_number": Column(object, "INTEGER"),
+        "rated_at": _MOMENT,
+    },
+    "metric": {
+        "run": _TEXT,
+        "update": _COUNT,
+        "steps": _COUNT,
+        "name": _TEXT,
+        "agent_id": _TEXT,
+        "value": Column(np.float64, "DOUBLE", "if(isnan(value), NULL, value)"),
+    },
+    "event": {"run": _TEXT, "update": _COUNT, "kind": _TEXT, "message": _TEXT, "happened_at": _MOMENT},
 }
+"""Kind of rows -> its columns. Rows of these kinds are in segments; the few of other kinds are in JSON files."""
+_KEYS = {
+    "match": tuple(_KEY),
+    "replay": tuple(_KEY),
+    "rating": ("run", "update", "game_id", "sampling", "prior", "system", "agent_id"),
+    "metric": ("run", "update", "name", "agent_id"),
+}
+
+
+def encoded(kind: str) -> str:
+    """What SELECT takes of a batch of a kind's arrays to make the columns of a segment."""
+    columns = KINDS[kind].items()
+    return ", ".join(f"({column.value or _named(name)})::{column.sql} AS {_named(name)}" for name, column in columns)
+
+
+def _named(column: str) -> str:
+    return f'"{column}"'
 
 
 def to_columns(row: Any, **more: Any) -> Columns:
@@ -163,14 +114,15 @@ def to_columns(row: Any, **more: Any) -> Columns:
     values = {name: getattr(row, name) for name in _names(row)}
     if isinstance(row, MatchResult):
         values = _of_match(row, values)
-    return {name: _storable(value) for name, value in (values | more).items()}
+    whole = values | more
+    return {name: naive(value) if isinstance(value, datetime) else storable(value) for name, value in whole.items()}
 
 
 def replay_columns(match: MatchResult, columns: Columns) -> list[Columns]:
     """The row of the replay that a match brings, its own being `columns`; none where it brings none."""
     if not match.replay:
         return []
-    key = {name: columns[name] for name in TABLES["replay"].columns if name != "content"}
+    key = {name: columns[name] for name in KINDS["replay"] if name != "content"}
     return [key | {"content": match.replay}]
 
 
@@ -182,28 +134,26 @@ def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any])
     """
     named = dict(zip(columns, values, strict=True))
     if kind is MatchResult:
-        named |= {name: dict(named[name]) for name in ("metrics", "rewards")}
+        named |= {name: {term: tuple(x) for term, x in named[name].items()} for name in ("metrics", "rewards")}
         named["agents"] = named.pop("seat0_agent"), named.pop("seat1_agent")
     return kind(**{name: aware(value) if isinstance(value, datetime) else value for name, value in named.items()})
 
 
-def as_arrays(table: str, rows: Sequence[Columns]) -> dict[str, npt.NDArray[Any]]:
-    """Rows of one table as one array a column; what else they hold is left out."""
-    columns, without = TABLES[table].columns, dict.fromkeys(SOURCE, "") if table == "agent" else {}
-    whole = [without | row for row in rows]
-    return {name: np.array([_storable(row[name]) for row in whole], dtype) for name, dtype in columns.items()}
+def as_arrays(kind: str, rows: Sequence[Columns]) -> dict[str, npt.NDArray[Any]]:
+    """Rows of one kind as one array a column; what else they hold is left out."""
+    return {name: np.array([storable(row[name]) for row in rows], column.dtype) for name, column in KINDS[kind].items()}
 
 
-def key_of(table: str, row: Columns) -> tuple[Any, ...]:
-    """What a row replaces another one by."""
-    return tuple(row[name] for name in TABLES[table].key)
+def key_of(kind: str, row: Columns) -> tuple[Any, ...]:
+    """What a row replaces another one by that waits, too; empty: every row is one more."""
+    return tuple(row[name] for name in _KEYS.get(kind, ()))
 
 
-def _storable(value: Any) -> Any:
-    """A value as the database takes it: a moment without its zone, and lone surrogates of a text spelt out."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode(errors="backslashreplace").decode()
-    return naive(value) if isinstance(value, datetime) else value
+def storable(value: Any) -> Any:
+    """A value as files take it: lone surrogates of a text spelt out."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode(errors="backslashreplace").decode()
+    return value
 
 
 def naive(at: datetime) -> datetime:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from league.errors import UsageError, nearest, plain, quoted
+from league.errors import DEFAULT_STORE, UsageError, nearest, plain, quoted
 from league.schema import read_file
 from league.store.filegames import RESULTS, FileGame, FileGames
 from league.store.files import check_new, new_file
@@ -29,7 +29,6 @@ from league.store.rows import AgentRow, ImportRow
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
-DEFAULT_STORE = Path("runs/league.duckdb")
 MAX_BYTES = 64 * 2**20
 LARGE = 100_000
 """Lines of a file of which it is said beforehand what memory it takes."""
@@ -85,8 +84,8 @@ class _Known:
     """Run -> game id."""
     labels: Mapping[tuple[str, str], str]
     """(Game id, RUN@STEP) -> agent id."""
-    ids: dict[tuple[str, str], str]
-    """(Game id, agent id) -> name."""
+    agents: dict[tuple[str, str], AgentRow]
+    """(Game id, agent id) -> the agent."""
     named: dict[tuple[str, str], set[str]]
     """(Game id, name in Unicode's form NFC) -> agent ids."""
     new: dict[tuple[str, str], AgentRow] = field(default_factory=dict)
@@ -103,12 +102,11 @@ class _Known:
                 for row in store.snapshots(run)
             }
             agents = [agent for game_id in store.games() for agent in store.agents(game_id)]
-        ids = {(agent.game_id, agent.agent_id): agent.name for agent in agents}
         named: dict[tuple[str, str], set[str]] = {}
         for agent in agents:
             key = agent.game_id, unicodedata.normalize("NFC", agent.name)
             named.setdefault(key, set()).add(agent.agent_id)
-        return cls(runs, labels, ids, named)
+        return cls(runs, labels, {(agent.game_id, agent.agent_id): agent for agent in agents}, named)
 
     def find(self, game_id: str, name: str) -> str:
         """The id of the agent called `name` in a game; one that nobody knows is noted as new.
@@ -117,7 +115,7 @@ class _Known:
             ValueError: the name cannot stand for one agent; the message says why.
         """
         key = game_id, name
-        if key in self.ids or key in self.new:
+        if key in self.agents or key in self.new:
             return name
         plain = name.removeprefix(OUTSIDE_PREFIX)
         for called in (key, (game_id, plain)):
@@ -146,11 +144,12 @@ class _Known:
     def name(self, game_id: str, agent_id: str) -> str:
         """What an agent is called."""
         key = game_id, agent_id
-        return self.ids[key] if key in self.ids else self.new[key].name if key in self.new else agent_id
+        agent = self.agents.get(key) or self.new.get(key)
+        return agent_id if agent is None else agent.name
 
     def alike(self, seated: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
         """Sets of names of different agents of one game, of (game id, agent id) one at least, that differ by case."""
-        every = self.ids | {key: agent.name for key, agent in self.new.items()}
+        every = {key: agent.name for key, agent in (self.agents | self.new).items()}
         folded: dict[tuple[str, str], set[str]] = {}
         for (game_id, _), name in every.items():
             folded.setdefault((game_id, name.casefold()), set()).add(name)
@@ -179,12 +178,12 @@ def import_matches(
     Args:
         file: its ending tells the format.
         game, game_id: the game of matches that name none; needed unless the store has exactly one.
-        run: the name that the matches get; the next free `import-N` if not given.
+        run: the name that the matches get; `import-` and the beginning of the file's sha256 if not given.
         replace: puts the file in the place of the earlier imports that it continues.
         as_new: its games are others than those of earlier imports, however alike they are.
         strict: refuses a PGN file for one bad game, which else is left out and counted.
-        store: the DuckDB file; made if it is not there.
-        say: is told when it is waited for.
+        store: its folder; made if it is not there.
+        say: is told of what cannot be read.
 
     Raises:
         UsageError: the file is bad (with the line), was imported before, has most games of another import, or a name
@@ -201,7 +200,7 @@ def import_matches(
     format_of(path.name)
     data = _read_file(path)
     _say_what_it_takes(path, data, say)
-    opened = Store.open(store_path, say) if os.path.lexists(store_path) else None
+    opened = Store.open(store_path, say) if Store.is_there(store_path) else None
     games_known = {} if opened is None else opened.games()
     _refuse_a_name(game_id, games_known, UsageError)
     default = _default_game(games_known, store_path, game, game_id)
@@ -219,7 +218,9 @@ def import_matches(
     opened = opened or Store.create(store_path, say)
     file_name = path.name.encode(errors="replace").decode()
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
-    brought = MatchFile(file_name, digest.hexdigest(), matches, tuple(known.new.values()))
+    every = known.agents | known.new  # those of other owners, too, which may be removed some day
+    agents = tuple(every[key] for key in seated)
+    brought = MatchFile(file_name, digest.hexdigest(), matches, agents)
     row, replaced = opened.add_import(brought, run, earlier)
     left_out = {**games.left_out, "already in the store": len(matches) - row.matches}
     return Imported(
@@ -256,12 +257,12 @@ def remove_import(
 ) -> ImportRow:
     """Takes an import back, all or nothing: its matches, and the agents that nobody else has met.
 
-    Ratings and alarms are worked out from what matches there are; the boards that the store keeps for queries go.
+    Ratings and alarms are worked out from what matches there are.
 
     Args:
         run: its name, as `imports` has it.
-        store: the DuckDB file.
-        say: is told when it is waited for.
+        store: its folder.
+        say: is told of what cannot be read.
 
     Returns:
         The import as it was.
@@ -388,8 +389,8 @@ def export_matches(
         kind: matches of the league, or a learner's in training, which no import takes.
         game_id: only this game.
         names: agents by name where that is clear in their game, instead of by id.
-        store: the DuckDB file.
-        say: is told when it is waited for.
+        store: its folder.
+        say: is told of what cannot be read.
 
     Raises:
         UsageError: no such match, an agent's name that no file can hold, or a file that is there or has no folder.
@@ -412,7 +413,7 @@ def export_matches(
         )
     called = {
         *itertools.chain.from_iterable(match.agents for match, _ in matches),
-        *(known.ids.values() if names else ()),
+        *((agent.name for agent in known.agents.values()) if names else ()),
     }
     column = (
         "winner_seat" if any(name.casefold() in RESULTS for name in called) else "winner"
@@ -427,7 +428,7 @@ def _row(match: MatchResult, at: datetime, known: _Known, names: bool, column: s
     """A match as a file has it; `column` is that of the winner."""
     seats = []
     for agent_id in match.agents:
-        label = known.ids.get((match.game_id, agent_id), agent_id) if names else agent_id
+        label = known.name(match.game_id, agent_id) if names else agent_id
         is_clear = known.named.get((match.game_id, label)) == {agent_id}
         seats.append(label if is_clear else agent_id)
     values = {

@@ -11,6 +11,12 @@ from pathlib import Path
 from league.errors import LeagueError, UsageError
 
 
+def store_folder(path: str | os.PathLike[str]) -> Path:
+    """The store's folder, given itself or the catalogue in it."""
+    given = Path(path)
+    return given.parent if given.suffix == ".duckdb" else given
+
+
 def check_new(path: Path, option: str) -> None:
     """Refuses a file that `new_file` could not make, before anything is worked out.
 
@@ -43,9 +49,9 @@ def new_file(path: Path, option: str) -> Iterator[Path]:
     draft = path.with_name(f".{path.stem[:40]}.tmp-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield draft
-        _sync(draft)
+        sync(draft)
         _put(draft, path)
-        _sync(path.parent)
+        sync(path.parent)
     except FileExistsError:
         raise UsageError(f"{path}: is there already; nothing is overwritten, pass another {option}") from None
     except OSError as error:
@@ -64,14 +70,25 @@ def replace_whole(path: Path, data: bytes) -> None:
     Raises:
         OSError: the disk refuses; nothing has changed.
     """
-    draft = path.with_name(f".{path.name}.tmp-{secrets.token_hex(8)}")
+    draft = temporary(path)
     try:
         draft.write_bytes(data)
-        _sync(draft)
+        sync(draft)
         draft.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
+
+
+def temporary(path: Path) -> Path:
+    """A name beside `path` for what is written there until it is whole."""
+    return path.with_name(f".{path.name}.tmp-{secrets.token_hex(4)}")
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a name is one of `temporary`, as a kill leaves it."""
+    return path.name.startswith(".") and ".tmp-" in path.name
 
 
 def _put(draft: Path, path: Path) -> None:
@@ -85,7 +102,8 @@ def _put(draft: Path, path: Path) -> None:
         draft.replace(path)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Makes a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

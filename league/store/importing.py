@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from league.acts import advance
-from league.errors import UsageError, nearest
-from league.store.codec import TABLES, Columns, naive, replay_columns, to_columns
-from league.store.connection import Cursor, select_rows
-from league.store.rows import AgentRow, ImportRow, now
-from league.store.sql import sql
-from league.store.waiting import write_batch
+from league.errors import UsageError
+from league.store.codec import KINDS, Columns, encoded, naive, replay_columns, to_columns
+from league.store.rows import AgentRow, GameRow, ImportRow
+from league.store.view import Cursor, View
 from league.types import MatchResult
 
 Dated = tuple[MatchResult, datetime | None]
@@ -41,7 +37,7 @@ class PackedMatches:
     def __init__(self, matches: Iterable[Dated] = ()) -> None:
         self._texts: dict[str, int] = {}
         self._columns: dict[str, array[int]] = {
-            name: array(_CODES[np.dtype(kind).kind]) for name, kind in _MATCH.columns.items()
+            name: array(_CODES[np.dtype(column.dtype).kind]) for name, column in _MATCH.items()
         }
         self._replays: list[Columns] = []
         for match, at in matches:
@@ -64,10 +60,10 @@ class PackedMatches:
         for first in range(0, len(self), _ROWS_AT_ONCE):
             advance("matches", first, len(self))
             part: dict[str, npt.NDArray[Any]] = {}
-            for name, kind in _MATCH.columns.items():
+            for name, column in _MATCH.items():
                 numbers = self._columns[name]
                 found = np.frombuffer(numbers, numbers.typecode)[first : first + _ROWS_AT_ONCE]
-                part[name] = texts[found] if kind is object else found.astype(kind)
+                part[name] = texts[found] if column.dtype is object else found.astype(column.dtype)
             part["run"][:] = run
             part["finished_at"][np.isnat(part["finished_at"])] = naive(imported_at)
             yield part
@@ -77,7 +73,7 @@ class PackedMatches:
         return [row | {"run": run} for row in self._replays]
 
 
-_MATCH = TABLES["match"]
+_MATCH = KINDS["match"]
 _CODES = {"O": "i", "i": "q", "u": "Q", "M": "q", "f": "d"}
 """Kind of a column -> code of its array; a text is its place among the texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,74 +90,54 @@ class MatchFile:
     """Of its content."""
     matches: PackedMatches
     agents: Sequence[AgentRow]
-    """Those that it brings."""
+    """All that play in it."""
+    games: Sequence[GameRow] = ()
+    """What is known of theirs."""
 
 
-def write_import(
-    con: Cursor, path: Path, file: MatchFile, wanted: str | None, earlier: Earlier
-) -> tuple[ImportRow, list[ImportRow]]:
-    """Writes a file's matches and agents, but for what is stored already, in the transaction of `con`.
+def take_in(
+    view: View, con: Cursor, file: MatchFile, run: str, earlier: Earlier, imported_at: datetime
+) -> tuple[int, list[ImportRow]]:
+    """Makes the table `given` of a file's matches under `run`, but for those that the store has already.
 
-    path: the store's. wanted: the `run` that the matches get; the next free `import-N` if None.
+    con: the view's, within its `reading`.
 
     Returns:
-        The import as it was written, and those that it replaced.
+        How many there are, and the earlier imports in whose place they come.
 
     Raises:
-        UsageError: as `Writer.add_import`.
+        UsageError: as `Store.add_import`.
     """
-    imported_at = now()
-    _refuse_the_same(con, file)
-    run = _free_name(con, path, wanted)
-    new = {"run": run, "imported_at": naive(imported_at)}
+    _refuse_the_same(view, file)
+    con.execute(f"CREATE OR REPLACE TEMP TABLE given AS SELECT {_typed()} WHERE false")
     for batch in file.matches.batches(run, imported_at):
         con.register("batch", batch)
-        con.execute(sql(_MATCH.write))
+        con.execute(f"INSERT INTO given SELECT {encoded('match')} FROM batch")
         con.unregister("batch")
-    write_batch(con, "replay", file.matches.replays(run))
-    replaced = select_rows(con, ImportRow, "repeated_imports", **new) if earlier == "replace" else []
+    new = {"run": run, "imported_at": naive(imported_at)}
+    replaced = view.select_rows(ImportRow, "repeated_imports", **new) if earlier == "replace" else []
     if earlier == "replace" and not replaced:
         raise UsageError(f"{file.name}: it has less than half of the games of any earlier import; leave --replace out")
-    for old in replaced:
-        for query in ("delete_import_matches", "delete_import_replays", "delete_import"):
-            con.execute(sql(query), {"run": old.run})
-    con.execute(sql("delete_stored_matches"), {"run": run})
-    (fresh,) = con.execute(sql("count_import"), {"run": run}).fetchone() or (0,)
+    view.select("delete_stored_matches", replaced=[old.run for old in replaced])
+    (fresh,) = con.execute("SELECT count(*) FROM given").fetchone() or (0,)
     if not fresh:
-        raise UsageError(f"{file.name}: all {len(file.matches):,} matches are in {path} already; nothing was changed")
-    if earlier == "refuse" and (again := select_rows(con, ImportRow, "repeated_imports", **new)):
+        raise UsageError(
+            f"{file.name}: all {len(file.matches):,} matches are in {view.folder} already; nothing was changed"
+        )
+    if earlier == "refuse" and (again := view.select_rows(ImportRow, "repeated_imports", **new)):
         raise UsageError(_would_count_twice(file.name, again))
-    imported = ImportRow(run, file.sha256, file.name, fresh, imported_at)
-    con.execute(sql("begin_import"), to_columns(imported))
-    write_batch(con, "agent", [to_columns(agent) for agent in file.agents])
-    if replaced:
-        con.execute(sql("delete_idle_imports"))
-    for (game_id,) in con.execute(sql("import_game_ids"), {"run": run}).fetchall():
-        _refuse_too_many(con, file, game_id)
-    return imported, replaced
+    for (game_id,) in con.execute("SELECT DISTINCT game_id FROM given ORDER BY game_id").fetchall():
+        _refuse_too_many(view, file, game_id)
+    return int(fresh), replaced
 
 
-def delete_import(con: Cursor, path: Path, run: str) -> ImportRow:
-    """Takes an import back in the transaction of `con`: its matches, agents that nobody else has met, and old ratings.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    rows = {row.run: row for row in select_rows(con, ImportRow, "imports")}
-    if run not in rows:
-        raise UsageError(f"no import `{run}` in {path}{nearest(run, rows)}; see `league imports list`")
-    for (game_id,) in con.execute(sql("import_game_ids"), {"run": run}).fetchall():
-        con.execute(sql("delete_boards"), {"game_id": game_id})
-    con.execute(sql("delete_import_matches"), {"run": run})
-    con.execute(sql("delete_import_replays"), {"run": run})
-    con.execute(sql("delete_import"), {"run": run})
-    con.execute(sql("delete_idle_imports"))
-    return rows[run]
+def _typed() -> str:
+    return ", ".join(f'NULL::{column.sql} AS "{name}"' for name, column in _MATCH.items())
 
 
-def _refuse_too_many(con: Cursor, file: MatchFile, game_id: str) -> None:
+def _refuse_too_many(view: View, file: MatchFile, game_id: str) -> None:
     """Refuses games with which nobody of their game could be rated any more."""
-    pairs = con.execute(sql("met_pairs"), {"game_id": game_id}).fetchall()
+    _, pairs = view.select("met_pairs", game_id=game_id)
     names = {name: i for i, name in enumerate(sorted({agent for pair in pairs for agent in pair}))}
     if len(names) > MAX_AGENTS:
         raise UsageError(
@@ -174,22 +150,13 @@ def _refuse_too_many(con: Cursor, file: MatchFile, game_id: str) -> None:
     check_size(len(names), *ends.T)
 
 
-def _refuse_the_same(con: Cursor, file: MatchFile) -> None:
-    same = con.execute(sql("find_import"), {"sha256": file.sha256}).fetchone()
-    if same is not None:
-        run, count, at = same
-        raise UsageError(
-            f"{file.name}: its content was imported before, as {run} ({count:,} matches, {at:%Y-%m-%d %H:%M} UTC);"
-            f" nothing was changed, and nothing is left to do"
-        )
-
-
-def _free_name(con: Cursor, path: Path, wanted: str | None) -> str:
-    taken = {name for (name,) in con.execute(sql("run_names")).fetchall()}
-    name = wanted or next(name for n in itertools.count(1) if (name := f"import-{n}") not in taken)
-    if name in taken:
-        raise UsageError(f"run={name}: that name is taken in {path}; pass another --run, or none")
-    return name
+def _refuse_the_same(view: View, file: MatchFile) -> None:
+    for same in view.select_rows(ImportRow, "imports"):
+        if same.sha256 == file.sha256:
+            raise UsageError(
+                f"{file.name}: its content was imported before, as {same.run} ({same.matches:,} matches,"
+                f" {same.imported_at:%Y-%m-%d %H:%M} UTC); nothing was changed, and nothing is left to do"
+            )
 
 
 def _would_count_twice(file: str, again: Sequence[ImportRow]) -> str:

@@ -25,7 +25,7 @@ def run_status(store: Reader, run: RunRow) -> ShownStatus:
     """
     if run.status != "running":
         return run.status
-    is_alive = is_held(store.path.parent / run.run / LOCK)
+    is_alive = is_held(store.path / run.run / LOCK)
     if is_alive is not False:
         return "running" if is_alive else "unknown"
     now = store.find_run(run.run).status  # it may have finished since it was read
@@ -34,4 +34,4 @@ def run_status(store: Reader, run: RunRow) -> ShownStatus:
 
 def gate_lock(store: Reader, gate: str) -> Path:
     """The file that a gate's process holds while it plays."""
-    return store.path.with_name(f".{gate}.lock")
+    return store.path / gate / LOCK

@@ -43,52 +43,21 @@ def alone(run: str, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
     """Holds the lock at `path`, in which the machine's name is written.
+
+    wait: seconds for another process to let go of it.
 
     Raises:
         BlockingIOError: another process holds it.
         StoreError: the file cannot be written.
     """
-    descriptor = _locked(path)
+    descriptor = _locked(path, wait)
     try:
         with suppress(OSError):  # a full disk: who holds it is not known elsewhere then
             os.ftruncate(descriptor, 0)
             os.write(descriptor, platform.node().encode())
         yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def signed(path: Path) -> Iterator[None]:
-    """Leaves a sign at `path`, as others may at the same time; none where nothing can be written there."""
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError:
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
-        with suppress(OSError):  # another one's sign may be there, too
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-        os.close(descriptor)
-
-
-def is_signed(path: Path) -> bool:
-    """Whether a process that lives has left a sign at `path`."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name keeps nobody waiting
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
     finally:
         os.close(descriptor)
 
@@ -99,7 +68,7 @@ def is_held(path: Path) -> bool | None:
     That is without the file, and where the last holder was on another machine, whose locks this one may not see.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as above
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name keeps nobody waiting
     except OSError:
         return None
     try:
@@ -113,7 +82,7 @@ def is_held(path: Path) -> bool | None:
         os.close(descriptor)
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, wait: float) -> int:
     """The file that lies at `path`, locked; one that its last holder removed is no lock."""
     while True:
         try:
@@ -124,7 +93,7 @@ def _locked(path: Path) -> int:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise StoreError(f"{path}: it is no regular file; remove it")
-            _lock(descriptor)
+            _lock(descriptor, wait)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
         except FileNotFoundError:
@@ -135,8 +104,8 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
-    deadline = time.monotonic() + LOOK_SECONDS
+def _lock(descriptor: int, wait: float) -> None:
+    deadline = time.monotonic() + wait
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

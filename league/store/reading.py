@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from league.maths.record import Record
 from league.schema import MAX_COUNT, check_number
 from league.store.asking import QUERY_SECONDS, ask, check_length
 from league.store.codec import Row, aware, from_columns
-from league.store.connection import Connection, Cursor, select, select_rows
 from league.store.rows import (
     AgentRow,
     EventRow,
@@ -28,7 +26,6 @@ from league.store.rows import (
     KeptMatch,
     LearnerRow,
     MetricPoint,
-    RatingRow,
     ReplayRow,
     RewardTerm,
     RunRow,
@@ -36,6 +33,7 @@ from league.store.rows import (
     SnapshotRow,
 )
 from league.store.sql import sql
+from league.store.view import View
 from league.types import SEATS, MatchResult
 
 TrainingGame = tuple[str, float, float | None]
@@ -45,29 +43,24 @@ LEAST_LISTED = 10
 
 
 class Reader:
-    """A store that is read. Each reading opens the file for itself, unless it is within `reading`."""
+    """A store that is read. Each reading sees what the folders say at that moment, or when `reading` began."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, view: View) -> None:
+        self.view = view
 
     @property
     def path(self) -> Path:
-        """The store's file; a run's files lie beside it."""
-        return self.connection.path
-
-    @cached_property
-    def identity(self) -> str:
-        """What tells this store from others; its copies share it."""
-        return str(self._select("identity")[0][0])
+        """The store's folder, which has those of its runs."""
+        return self.view.folder
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Within it all readers share one opening of the file, and so see the same moment. Keep it short.
+        """Within it all readings see the same moment.
 
         Raises:
             StoreError: the store cannot be read.
         """
-        with self.connection.reading():
+        with self.view.reading():
             yield
 
     def runs(self) -> list[RunRow]:
@@ -82,9 +75,7 @@ class Reader:
         """
         runs = {row.run: row for row in self.runs()}
         if run not in runs:
-            lies = (self.path.parent / run / "snapshots").is_dir()
-            more = f"; {self.path.parent / run} is a run's folder: put back the store that knows it" if lies else ""
-            raise UsageError(f"no run `{run}` in {self.path}{more or nearest(run, runs)}")
+            raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
         return runs[run]
 
     def learners(self, league: str | None = None) -> list[LearnerRow]:
@@ -94,6 +85,13 @@ class Reader:
     def snapshots(self, run: str) -> list[SnapshotRow]:
         """A run's snapshots, oldest first."""
         return self._rows(SnapshotRow, "snapshots", run=run)
+
+    def all_snapshots(self) -> dict[str, list[SnapshotRow]]:
+        """Run -> its snapshots, oldest first, of every run that has any."""
+        found: dict[str, list[SnapshotRow]] = {}
+        for row in self._rows(SnapshotRow, "snapshots", run=None):
+            found.setdefault(row.run, []).append(row)
+        return found
 
     def find_snapshot(self, run: str, step: int) -> SnapshotRow:
         """The snapshot RUN@STEP.
@@ -134,8 +132,7 @@ class Reader:
 
         Of one run or game, or of all. A game that was played before comes once, as `pair_counts` counts it.
         """
-        with self.connection.reading() as con:
-            columns, rows = select(con, "games_played", kind=kind, run=run, game_id=game_id)
+        columns, rows = self.view.select("games_played", kind=kind, run=run, game_id=game_id)
         *of_match, _ = columns  # and when it ended
         return [(from_columns(MatchResult, of_match, row[:-1]), aware(row[-1])) for row in rows]
 
@@ -155,7 +152,8 @@ class Reader:
         least `LEAST_LISTED` decided matches names winners first: its pairs are apart, and `unseated`.
         """
         values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling, "least": LEAST_LISTED}
-        with self.connection.reading() as con:
+        with self.reading():
+            con = self.view.cursor(sql("pair_counts"))
             found = con.execute(sql("pair_counts"), values).fetchnumpy()
             seated = con.execute(sql("seated")).fetchnumpy()
         names, by_hash = seated["agent_id"], np.argsort(seated["number"])
@@ -218,7 +216,11 @@ class Reader:
 
     def champion(self, run: str) -> str | None:
         """The agent id of the run's champion, which a gate promoted; None where there is none."""
-        return next((agent_id for (agent_id,) in self._select("champion", run=run)), None)
+        return self.champions().get(run)
+
+    def champions(self) -> dict[str, str]:
+        """Run -> its champion, of every run that has one."""
+        return dict(self._select("champions"))
 
     def metric(self, run: str, name: str) -> list[tuple[int, float | None]]:
         """One metric of a run over its updates: steps and value."""
@@ -294,13 +296,16 @@ class Reader:
         """How a run's training matches ended, in at most `points` stretches: the last update, the reason, matches."""
         return self._select("endings", run=run, points=points)
 
-    def board_ratings(self, game_id: str, sampling: Sampling, prior: float) -> list[RatingRow]:
-        """The Bradley-Terry ratings that a board wrote last, by agent."""
-        return self._rows(RatingRow, "board_ratings", game_id=game_id, sampling=sampling, prior=prior)
-
     def training_games(self, run: str) -> list[TrainingGame]:
         """A run's training games in key order."""
-        return self._select("training_games", run=run)
+        return [(row[1], row[2], row[3]) for row in self._select("training_games", run=run, game_id=None)]
+
+    def training_games_of(self, game_id: str) -> dict[str, list[TrainingGame]]:
+        """The same of every run of a game that has any."""
+        found: dict[str, list[TrainingGame]] = {}
+        for run, opponent, score, payoff in self._select("training_games", run=None, game_id=game_id):
+            found.setdefault(run, []).append((opponent, score, payoff))
+        return found
 
     def training_records(self, run: str) -> dict[str, Record]:
         """Opponent -> what the learner of a run has won, drawn and lost against it in training."""
@@ -330,27 +335,14 @@ class Reader:
 
         Raises:
             UsageError: it is not one read, not SQL, or it or its result is too large.
-            StoreError: it took longer than `seconds`, or than `league.store.asking.COURTESY_SECONDS` while another
-                process waits to write; or the store cannot be read.
+            StoreError: it took longer than `seconds`, or the store cannot be read.
         """
         check_length(statement)
-        with self.connection.reading() as con:
-            return ask(con, statement, limit, seconds, self.connection.is_waited_for)
-
-    def row_counts(self, run: str, update: int) -> dict[str, list[int]]:
-        """Kind of match -> how many a run has (of training, up to `update`), and the last update among them."""
-        with self.connection.reading() as con:
-            return count_rows(con, run, update)
+        with self.view.apart() as con:
+            return ask(con, statement, limit, seconds)
 
     def _select(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        with self.connection.reading() as con:
-            return select(con, name, **values)[1]
+        return self.view.select(name, **values)[1]
 
     def _rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
-        with self.connection.reading() as con:
-            return select_rows(con, kind, name, **values)
-
-
-def count_rows(con: Cursor, run: str, update: int) -> dict[str, list[int]]:
-    """`Reader.row_counts` on an opened file."""
-    return {kind: counts for kind, *counts in select(con, "row_counts", run=run, update=update)[1]}
+        return self.view.select_rows(kind, name, **values)

@@ -53,6 +53,8 @@ class RunRow:
     """Where its game came from (`league.types.Source`), as the next two; empty where it came with the library."""
     game_version: str = ""
     game_sha256: str = ""
+    id: str = ""
+    """What tells it from runs of other stores; copies of its folder share it. Empty of one that has not begun."""
 
     @property
     def source(self) -> Source:

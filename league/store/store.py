@@ -1,91 +1,332 @@
-"""The match store: one DuckDB file with every run, agent, snapshot, match, rating, metric and event.
+"""The store: a folder with one folder an owner (a run, a league, evaluations, a gate, an import), and nothing else.
 
-What is read from it is in `reading.py`, what is written to it in `writing.py`, how its file is opened in
-`connection.py`.
+What is read from it is in `reading.py`, how folders become tables in `view.py`, what an owner writes in `folder.py`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from league.errors import StoreError
-from league.store.connection import Connection
-from league.store.making import bring_up_to_date, check_up_to_date, make
+from league.acts import act
+from league.errors import StoreError, UsageError, nearest
+from league.store.files import store_folder
+from league.store.folder import (
+    DECISION,
+    IDENTITY,
+    PRUNED,
+    Decided,
+    Folder,
+    Identity,
+    OwnerKind,
+    Pruned,
+    read,
+    take_lock,
+    this_host,
+    write,
+)
+from league.store.importing import Earlier, MatchFile, take_in
+from league.store.locks import held
 from league.store.reading import Reader
-from league.store.writing import Writer
+from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
+from league.store.segments import write_query
+from league.store.view import CATALOGUE, View
 
 _log = logging.getLogger(__name__)
+_TITLES = ".gates.lock"
+"""In the store's folder: held while a gate is numbered."""
+WAIT_SECONDS = 30.0
+"""How long one waits for that, which takes some milliseconds."""
 
 
-class Store(Writer):
-    """A league store. Make one with `Store.create` or `Store.open`.
-
-    What `add_*` and `update_run` are given waits in memory until `flush`; readers see what has been written. Not for
-    use by several threads at once.
-    """
+class Store(Reader):
+    """A league store. Make one with `Store.create` or `Store.open`. Not for use by several threads at once."""
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
-        """The store at `path`, made if it is not there, and brought up to the newest schema.
+        """The store at `path`, made if it is not there.
 
-        say: a watcher's; is told in one line when the store is waited for, that rows wait for it, and what was lost.
-            If not given these are warnings of the logger `league.store.store`.
+        path: the folder, or the catalogue in it.
+        say: is told in one line of each folder and segment that cannot be read. If not given these are warnings of the
+            logger `league.store.store`.
 
         Raises:
-            StoreError: what is there is not a league store, is damaged, or nothing can be written there.
+            StoreError: no folder can be made there.
         """
-        path = Path(path)  # of which "" is the folder "."
-        if not os.path.lexists(path):
-            make(path)
-        return cls._up_to_date(path, say)
+        folder = store_folder(path)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"no store can be made at {folder}: {error.strerror}; pass another --store") from None
+        return cls(View(folder, say or _log.warning))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
-        """The store at `path`, which must exist; brought up to the newest schema.
+        """The store at `path`, which must exist: a folder that has some owner's.
 
-        say: as of `create`.
+        path, say: as of `create`.
 
         Raises:
-            StoreError: it is missing, not a league store, or damaged.
+            StoreError: it is missing, cannot be read, or is no store.
         """
-        if not Path(path).exists():
-            raise StoreError(_missing(Path(path)))
-        return cls._up_to_date(Path(path), say)
+        folder = store_folder(path)
+        if not folder.is_dir():
+            what = "is a file, and no store" if os.path.lexists(folder) else "is not there"
+            raise StoreError(f"no store at {folder}: it {what}; run `league train` first, or pass --store")
+        if not _has_owner(folder):
+            raise StoreError(f"no store at {folder}: no folder in it has a {IDENTITY}; pass another --store")
+        return cls(View(folder, say or _log.warning))
 
     @staticmethod
-    def read_only(path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Reader:
-        """The store at `path`, which must exist and be of this league's schema: nothing is ever written to it.
-
-        say: as of `create`.
+    def is_there(path: str | os.PathLike[str]) -> bool:
+        """Whether something is at `path` that `open` has to look at: a folder with an owner's, or no folder.
 
         Raises:
-            StoreError: it is missing, not a league store, damaged, or of an older league.
+            StoreError: the folder cannot be read.
         """
-        if not Path(path).exists():
-            raise StoreError(_missing(Path(path)))
-        connection = Connection(Path(path), say or _log.warning)
-        check_up_to_date(connection)
-        return Reader(connection)
+        folder = store_folder(path)
+        return _has_owner(folder) if folder.is_dir() else os.path.lexists(folder)
 
-    @classmethod
-    def _up_to_date(cls, path: Path, say: Callable[[str], None] | None) -> Self:
-        connection = Connection(path, say or _log.warning)
-        bring_up_to_date(connection)
-        store = cls(connection)
-        store.take_in()
-        return store
+    # Evaluations.
+
+    @contextmanager
+    def evaluations(self) -> Iterator[Folder]:
+        """The folder for what this caller plays, which it shares with its earlier calls; closed at the end.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        for owner in self.view.owners():
+            who = owner.identity
+            if (who.kind, who.host) != ("evaluations", this_host()):
+                continue
+            with suppress(BlockingIOError), take_lock(owner.path):
+                with _closed(Folder(owner.path, self.view.say)) as folder:
+                    yield folder
+                self.view.write_catalogue()
+                return
+        who = self.identity("evaluations", f"evaluations-{secrets.token_hex(4)}", host=this_host())
+        path = self.path / who.name
+        _make(path)
+        with take_lock(path):
+            folder = Folder(path, self.view.say)
+            folder.begin(who)
+            with _closed(folder):
+                yield folder
+        self.view.write_catalogue()
+
+    # Runs and leagues.
+
+    def identity(self, kind: OwnerKind, name: str, **more: Any) -> Identity:
+        """A new owner's identity, the latest of the store."""
+        number = 1 + max((owner.identity.number for owner in self.view.owners()), default=0)
+        return Identity(id=secrets.token_hex(16), kind=kind, name=name, number=number, begun_at=now(), **more)
+
+    def identity_of(self, run: RunRow, learner: LearnerRow | None = None) -> Identity:
+        """A new run's identity."""
+        more = {name: getattr(run, name) for name in ("game", "game_id", "seed", "parent", "preset")}
+        return self.identity("run", run.run, **more, learner=learner)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether an owner of any kind has the name."""
+        return any(owner.identity.name == name for owner in self.view.owners())
+
+    def mark_pruned(self, run: str, steps: Sequence[int]) -> None:
+        """Writes that the files of a run's snapshots at `steps` are deleted; its lock must be held.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        path = self.path / run / PRUNED
+        before = read(Pruned, path)
+        pruned = {} if before is None else dict(before.root)
+        write(path, Pruned({**dict.fromkeys(steps, now()), **pruned}))
+
+    # Gates.
+
+    @act("begin a gate")
+    def begin_gate(self, gate: GateRow, alpha_of: Callable[[int], float], locks: ExitStack) -> tuple[GateRow, Folder]:
+        """Writes a gate that begins, at once, so that one which is broken off counts as an attempt, too.
+
+        alpha_of: the error that the attempt of this number, counted from 1, may make.
+        locks: gets the lock of the gate's folder: others see by it that the gate is played.
+
+        Returns:
+            The gate with its attempt and alpha, and its folder.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        with held(self.path / _TITLES, WAIT_SECONDS):
+            attempt = 1 + self._attempts(gate)
+            gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
+            path = self.path / gate.gate
+            _make(path)
+            locks.enter_context(take_lock(path))
+            folder = Folder(path, self.view.say)
+            folder.begin(self.identity("gate", gate.gate, gate=gate, begun=self._next_place()))
+        return gate, folder
+
+    @act("end a gate")
+    def end_gate(self, gate: GateRow, champion: str | None) -> GateRow:
+        """Writes what a gate came to, once: what came first counts.
+
+        champion: the run's when the gate began; where it is another one by now nobody is promoted.
+
+        Returns:
+            The gate as it was written.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        path = self.path / gate.gate / DECISION
+        with held(self.path / _TITLES, WAIT_SECONDS):
+            if read(Decided, path) is None:
+                is_promoted = gate.is_promoted and gate.run is not None and self.champion(gate.run) == champion
+                came_to = Decided(
+                    games=gate.games,
+                    llr=gate.llr,
+                    decision=gate.decision,
+                    is_promoted=is_promoted,
+                    decided_at=now(),
+                    decided=self._next_place(),
+                )
+                write(path, came_to)
+        return next(row for row in self.gates() if row.gate == gate.gate)
+
+    def _attempts(self, gate: GateRow) -> int:
+        """How many gates were begun: at a run's title since its last promotion, else of the same two agents."""
+        gates = [(owner, owner.identity.gate) for owner in self.view.owners()]
+        before = [(owner, row) for owner, row in gates if row is not None and row.run == gate.run]
+        if gate.run is None:
+            pair = gate.game_id, gate.challenger, gate.opponent
+            return sum((row.game_id, row.challenger, row.opponent) == pair for _, row in before)
+        decisions = [owner.decided for owner, _ in before if owner.decided is not None]
+        promoted = max((found.decided for found in decisions if found.is_promoted), default=0)
+        return sum(owner.identity.begun > promoted for owner, _ in before)
+
+    def _next_place(self) -> int:
+        """One above the highest in the one sequence of gates' beginnings and decisions."""
+        owners = self.view.owners()
+        places = [owner.identity.begun for owner in owners]
+        return 1 + max([*places, *(owner.decided.decided for owner in owners if owner.decided is not None)], default=0)
+
+    # Imports.
+
+    @act("import")
+    def add_import(
+        self, file: MatchFile, wanted: str | None = None, earlier: Earlier = "refuse"
+    ) -> tuple[ImportRow, list[ImportRow]]:
+        """Writes a file's matches and the agents that they bring at once, all or nothing, but for those stored already.
+
+        wanted: the `run` that the matches get; `import-` and the beginning of the file's sha256 if None. earlier: what
+        becomes of an earlier import of which this one has at least half of the games once more.
+
+        Returns:
+            The import as it was written, whose `matches` may be fewer than were given; and those that it replaced.
+
+        Raises:
+            UsageError: the name is taken, that content was imported before, all matches are stored already, most of an
+                earlier import would count twice, or there is none to replace.
+            StoreError: the store cannot be written.
+        """
+        name, imported_at = wanted or f"import-{file.sha256[:12]}", now()
+        draft = self.path / f".{name}.{secrets.token_hex(4)}"
+        with self.view.reading():
+            con = self.view.cursor("match evaluation_game")
+            num_matches, replaced = take_in(self.view, con, file, name, earlier, imported_at)
+            if name == CATALOGUE or self.is_taken(name):
+                raise UsageError(f"run={name}: that name is taken in {self.path}; pass another --run, or none")
+            row = ImportRow(name, file.sha256, file.name, num_matches, imported_at)
+            try:
+                _make(draft)
+                folder = Folder(draft, self.view.say)
+                folder.take(write_query(con, draft, "match", 1, "SELECT * FROM given", num_matches))
+                for replay in file.matches.replays(name):
+                    folder.add_row("replay", replay)
+                for agent in file.agents:
+                    folder.add_agent(agent)
+                for game in file.games:
+                    folder.add_game(game)
+                folder.begin(self.identity("import", name, imported=row))
+                _put(draft, self.path / name)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+                con.execute("DROP TABLE given")
+        for old in replaced:
+            self._remove(old.run)
+        self.view.write_catalogue()
+        return row, replaced
+
+    @act("remove an import")
+    def remove_import(self, run: str) -> ImportRow:
+        """Deletes an import at once, all of it: its matches, and the agents that it alone brought.
+
+        Returns:
+            The import as it was.
+
+        Raises:
+            UsageError: there is none of that name.
+            StoreError: its folder cannot be removed.
+        """
+        rows = {row.run: row for row in self.imports()}
+        if run not in rows:
+            raise UsageError(f"no import `{run}` in {self.path}{nearest(run, rows)}; see `league imports list`")
+        self._remove(run)
+        self.view.write_catalogue()
+        return rows[run]
+
+    def _remove(self, name: str) -> None:
+        """Removes an owner's folder, which counts no more at once."""
+        path, gone = self.path / name, self.path / f".{name}.{secrets.token_hex(4)}"
+        try:
+            path.rename(gone)
+        except OSError as error:
+            told = f"{path} cannot be removed ({error.strerror}); see to its rights, then try again"
+            raise StoreError(told) from None
+        shutil.rmtree(gone, ignore_errors=True)
 
 
-def _missing(path: Path) -> str:
-    runs = sorted(index.parents[1].name for index in path.parent.glob("*/state/state.json"))
-    if not runs:
-        return f"no store at {path}; run `league train` first, or pass --store"
-    named = ", ".join(runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
-    return (
-        f"no store at {path}, but files of {named} are beside it; put a copy of the store back to carry on, or pass"
-        f" --store; their snapshots play by their folders' paths"
-    )
+@contextmanager
+def _closed(folder: Folder) -> Iterator[Folder]:
+    """Writes what waits at the end, however that comes."""
+    try:
+        yield folder
+    except BaseException:
+        with suppress(StoreError):  # the error that ended it is the one to tell
+            folder.close()
+        raise
+    folder.close()
+
+
+def _has_owner(folder: Path) -> bool:
+    try:
+        return any(os.path.exists(path / IDENTITY) for path in folder.iterdir())
+    except OSError as error:
+        told = f"store {folder}: cannot be read ({error.strerror}); see to its rights, or pass another --store"
+        raise StoreError(told) from None
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise _cannot_be_made(path, error) from None
+
+
+def _put(draft: Path, path: Path) -> None:
+    try:
+        draft.rename(path)
+    except OSError as error:
+        raise _cannot_be_made(path, error) from None
+
+
+def _cannot_be_made(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path}: cannot be made ({error.strerror}); see to its rights, or pass another --store")

@@ -60,7 +60,7 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
         )
     run.add_evaluation(results)
     met = {agent for result in results for agent in result.agents}
-    run.rate(counters.update, met)
+    run.rate(run.met, counters.update, {agent: nets.get(agent, agent) for agent in sorted(met)})
     alarms: list[Alarm] = []
     those = [opponent for opponent in opponents if opponent in met]
     summaries = summaries_of(results, agent_id, nets, those, run.spec.payoff_bound)
@@ -77,8 +77,8 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
         )
         alarms += tell(run, found)
     seconds = {"evaluate_seconds": time.perf_counter() - started}
-    run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
-    run.store.flush()
+    run.rows.add_metrics(counters.update, counters.steps, seconds)
+    run.rows.flush()
     return summaries, alarms
 
 

@@ -73,9 +73,9 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
     counters.ladder_games += len(results)
     counters.ladder_steps += sum(result.steps for result in results)
     run.add_evaluation(results)
-    run.rate(counters.update, {agent for result in results for agent in result.agents})
+    run.rate(run.met, counters.update, {agent: agent for result in results for agent in result.agents})
     seconds = {"ladder_seconds": time.perf_counter() - started}
-    run.store.add_metrics(run.name, counters.update, counters.steps, seconds)
+    run.rows.add_metrics(counters.update, counters.steps, seconds)
     return results
 
 
@@ -105,9 +105,8 @@ def _chosen(run: Run, snapshots: Sequence[str], panel: list[str], num_pairs: int
 def _ratings(run: Run, snapshots: Sequence[str], panel: list[str], anchor: str | None) -> Ratings:
     """By this run's evaluation games; each snapshot is believed to be like the one before."""
     outcomes: dict[tuple[str, str], Counter[int]] = {}
-    run.met.read(run.store, run.name)
-    for _, (agents, outcome) in sorted((run.met.games or {}).items()):
-        outcomes.setdefault(agents, Counter())[outcome] += 1
+    for _, x in sorted(run.met.games.items()):
+        outcomes.setdefault(x.agents, Counter())[x.outcome_of(x.agents[0])] += 1
     counts = np.array([[found[i] for i in range(3)] for found in outcomes.values()], np.int64).reshape(-1, 3)
     first, second = (tuple(agents[seat] for agents in outcomes) for seat in range(SEATS))
     return bradley_terry(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -12,11 +12,14 @@ import numpy as np
 import torch
 
 from league.config.models import Config, PoolConfig
+from league.maths.ratings import ELO_K, ELO_START, elo_series, elo_update
 from league.play.evaluation import Contestant, Count, MakeStack, Pairing, Summary, play
 from league.play.recording import Recording
 from league.play.rollout import make_graphs
 from league.pool.pool import Pool
 from league.signals import interrupt, on_signal
+from league.store.folder import Folder
+from league.store.reading import Reader
 from league.store.rows import RewardTerm
 from league.store.store import Store
 from league.training.guards import Guards
@@ -64,23 +67,36 @@ class Counters:
         vars(self).update(vars(Counters(**state)))
 
 
-@dataclass
 class Met:
-    """The run's own evaluation games, as the store has them, so that it is read once."""
+    """The run's own games, as far as its ratings need them: read from the store once, then as they are played."""
 
-    games: dict[tuple[int, int, int], tuple[tuple[str, str], int]] | None = None
-    """(update, row, ordinal) -> the agents by seat, and the outcome for the first; None: not read yet."""
+    def __init__(self) -> None:
+        self.games: dict[tuple[int, int, int], MatchResult] = {}
+        """(Update, row, ordinal) -> an evaluation game."""
+        self.elo: dict[str, float] = {}
+        """The moving Elo of training games: of the learner, by the run's name, and of each opponent."""
+        self.trained = 0
+        """Training games in it."""
 
-    def read(self, store: Store, run: str) -> None:
-        """Reads them, the first time."""
-        if self.games is None:
-            self.games = {}
-            self.add(store.matches(run, "evaluation"))
+    def read(self, store: Reader, run: str) -> None:
+        """Takes in the games that the store has of a run that goes on."""
+        self.add(store.matches(run, "evaluation"))
+        games = store.training_games(run)
+        self.elo, _ = elo_series((run, opponent, score) for opponent, score, _ in games)
+        self.trained = len(games)
 
     def add(self, results: Iterable[MatchResult]) -> None:
-        """Games that the store is given; one replaces one of its key."""
-        if self.games is not None:
-            self.games |= {(x.update, x.row, x.ordinal): (x.agents, x.outcome_of(x.agents[0])) for x in results}
+        """Evaluation games; one replaces one of its key."""
+        kept = (replace(x, metrics={}, rewards={}, replay="") for x in results)
+        self.games |= {(x.update, x.row, x.ordinal): x for x in kept}
+
+    def train(self, run: str, results: Iterable[MatchResult]) -> None:
+        """Training games of an update."""
+        for x in sorted(results, key=lambda x: (x.update, x.row, x.ordinal)):
+            opponent = next((agent for agent in x.agents if agent != run), run)
+            a, b = self.elo.get(run, ELO_START), self.elo.get(opponent, ELO_START)
+            self.elo[run], self.elo[opponent] = elo_update(a, b, x.score_of(run), ELO_K)
+            self.trained += 1
 
 
 @dataclass(frozen=True)
@@ -155,6 +171,10 @@ class Watcher:
 
 class Shelf(Protocol):
     """Keeps a run's snapshots, states and evidence."""
+
+    @property
+    def rows(self) -> Folder:
+        """What the run writes."""
 
     @property
     def guests(self) -> Sequence[str]:
@@ -237,8 +257,8 @@ class Run:
     """The same for the nets like this one that meet in an evaluation, with room for one, which grows."""
     products: str = "float32"
     """What matrix products are on the device, as `league.device.products_of` has it."""
-    rate: Callable[[int, set[str]], None] = field(default=lambda update, agents: None)
-    """Writes down, with the updates made, the ratings of agents that met in an evaluation."""
+    rate: Callable[[Met, int, Mapping[str, str]], None] = field(default=lambda met, update, agents: None)
+    """Writes down, with the updates made, the ratings of agents that met in an evaluation: their ids and names."""
     env: str = ""
     """What `--env` takes for the game; empty: its name."""
     game: Mapping[str, Any] = field(default_factory=dict)
@@ -280,6 +300,11 @@ class Run:
                 count=count,
             )
 
+    @property
+    def rows(self) -> Folder:
+        """What the run writes."""
+        return self.shelf.rows
+
     def contestant(self, agent_id: str) -> Contestant:
         """An agent that the shelf has; those of the learner's architecture, which all are but guests, are one family.
 
@@ -296,7 +321,7 @@ class Run:
             SnapshotError: a snapshot cannot be written.
         """
         self.shelf.settle()
-        self.store.add_matches(results)
+        self.rows.add_matches(results)
         self.met.add(results)
 
     @property

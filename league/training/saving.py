@@ -51,21 +51,16 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool, is_mark: 
     """Writes the snapshots, what waits for the store, then the state: a restart never goes on from a state whose
     snapshots or matches are lost.
 
-    The state holds how many match rows the store has then, so that a restart sees whether it has lost some. Where it
-    `must_succeed` and the store is busy, what waits is kept beside it, and the state has no such counts.
-
     is_mark: whether it is kept to go back to (`run.rewind_every`).
 
     Returns:
         Whether it was written; if not, the older states stand, and training goes on.
 
     Raises:
-        StoreError, SnapshotError: `must_succeed`, and the store or the disk refused.
+        StoreError, SnapshotError: `must_succeed`, and the disk refused.
     """
     try:
-        run.shelf.settle()
-        rows = run.store.checkpoint(run.name, run.counters.update, keeps=must_succeed)
-        run.shelf.save_state({**state, "rows": rows}, is_mark=is_mark)
+        run.shelf.save_state(state, is_mark=is_mark)
     except (StoreError, SnapshotError) as error:
         if must_succeed:
             raise
@@ -133,7 +128,7 @@ def restore(
         taken = collector.load_state_dict(matches, seed_after(run.seed, counters.update))
     for kind, line in told(run.name, state.pop("setting", {}), setting_of(run, collector), taken, seeded):
         run.watcher.say(line)
-        run.store.add_event(run.name, counters.update, kind, line)
+        run.rows.add_event(counters.update, kind, line)
     if counters.update and (taken is None or taken.lost):
         if begins:
             begin_matches(run, collector)
@@ -143,7 +138,7 @@ def restore(
         is_same, sentence = probe.compare(saved, probe.foresee(collector), is_drawn_alike=is_drawn_alike)
         run.watcher.say(sentence)
         if not is_same:
-            run.store.add_event(run.name, counters.update, "probe", sentence)
+            run.rows.add_event(counters.update, "probe", sentence)
     return counters.update > 0
 
 

@@ -16,7 +16,7 @@ def tell(run: Run, alarms: list[Alarm]) -> list[Alarm]:
     """Says which alarms are raised and which are over, and writes it down; returns those that are raised."""
     for alarm in alarms:
         kind = (OVER if alarm.is_over else ALARM) + alarm.kind
-        run.store.add_event(run.name, run.counters.update, kind, alarm.message)
+        run.rows.add_event(run.counters.update, kind, alarm.message)
         line = f"alarm at step {run.counters.steps:,}: {alarm.message}"
         run.watcher.say(line.replace("alarm", "alarm over", 1) if alarm.is_over else line)
     return [alarm for alarm in alarms if not alarm.is_over]
@@ -35,7 +35,7 @@ def warn_of_silent_rewards(run: Run) -> None:
                 f"rewards.{term.term} (weight {term.weight:g}) never fired in {term.matches:,} training matches, so it"
                 f" taught nothing; train longer, see if the game can bring it about, or --set rewards.{term.term}=0"
             )
-            run.store.add_event(run.name, run.counters.update, f"{ALARM}silent_reward:{term.term}", message)
+            run.rows.add_event(run.counters.update, f"{ALARM}silent_reward:{term.term}", message)
             run.watcher.say(message)
 
 

@@ -269,10 +269,11 @@ class Training:
         metrics |= {f"schedule/{'.'.join(path)}": x for path, x in run.config.scheduled().items()}
         if run.lessons:
             metrics["lesson"] = float(self.lesson.number)
-        run.store.add_matches(rollout.finished)
-        run.store.add_metrics(run.name, counters.update, counters.steps, metrics, self.pool.agent_metrics())
-        run.store.update_run(run.name, status="running", steps=counters.steps, update=counters.update)
-        run.store.flush()
+        run.rows.add_matches(rollout.finished)
+        run.met.train(run.name, (x for x in rollout.finished if x.game_id == run.game_id))
+        run.rows.add_metrics(counters.update, counters.steps, metrics, self.pool.agent_metrics())
+        run.rows.note(status="running", steps=counters.steps, update=counters.update)
+        run.rows.flush()
         run.watcher.report(report(run, metrics, self._recent, self._play_seconds + learned))
         self._alarms = tell(run, run.guards.judge(run.config, metrics, rollout.finished))
         self._follow_schedules()
@@ -328,7 +329,7 @@ class Training:
         now = f"lesson {lesson.number} of {len(run.lessons)} ({lesson.words})" if lesson.number else "its own game"
         line = f"run={run.name}: from step {self.counters.steps:,} on training plays {now}{dropped}"
         run.watcher.say(line)
-        run.store.add_event(run.name, update + 1, "lesson", line)
+        run.rows.add_event(update + 1, "lesson", line)
         self.lesson, self._has_matches = lesson, False
         self.collector.close()
         del self.collector  # else the nets of both are in memory
@@ -377,10 +378,10 @@ class Training:
     def _stopped_by(self, error: GuardError) -> LeagueError:
         """What a guard's finding ends the run with; the matches so far, an event, evidence and state are stored."""
         run = self.run
-        run.store.add_matches(self.collector.finished)
-        run.store.add_event(run.name, run.counters.update, error.kind, str(error))
         shown = f"; {run.shelf.write_evidence(error.evidence)}" if error.evidence is not None else ""
         saved = self.save_without_matches()
+        run.rows.add_matches(self.collector.finished)  # past the state, since whoever goes on plays others
+        run.rows.add_event(run.counters.update, error.kind, str(error))
         return LeagueError(
             f"run={run.name}: stopped after step {run.counters.steps:,}: {error}{shown}; {saved}; go on with"
             f" {resume_command(run)}, which takes --set"

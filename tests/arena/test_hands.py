@@ -51,8 +51,8 @@ def test_a_match_by_hand_is_a_match_of_the_store(game: str, seat: int, tmp_path:
     """It is an import of one game with both agents' names, rated, and can be played back bit for bit and taken back."""
     match = table(game, seat=seat)
     play_any(match)
-    ended = match.ended(tmp_path / "s.duckdb")
-    opened = Store.open(tmp_path / "s.duckdb")
+    ended = match.ended(tmp_path / "s")
+    opened = Store.open(tmp_path / "s")
     [row] = opened.imports()
     [played] = opened.matches(str(ended.run), "evaluation")
     assert (row.run, row.matches, row.file) == (ended.run, 1, "played by Ada")
@@ -60,12 +60,12 @@ def test_a_match_by_hand_is_a_match_of_the_store(game: str, seat: int, tmp_path:
     [kept] = opened.replays(ended.run)
     playback = Playback(parse(kept.content, "f"), "f")
     assert playback.play().is_exact and playback.replay.names[seat] == "Ada" and kept.content == ended.replay
-    board = league.leaderboard(store=tmp_path / "s.duckdb").boards[0]
+    board = league.leaderboard(store=tmp_path / "s").boards[0]
     assert {entry.name for entry in board.entries} == {"Ada", "bot:random"}
     again = table(game, seat=seat)
     play_any(again)
-    assert again.ended(tmp_path / "s.duckdb").run != ended.run  # the same course once more is another match
-    assert league.remove_import(str(ended.run), store=tmp_path / "s.duckdb").matches == 1
+    assert again.ended(tmp_path / "s").run != ended.run  # the same course once more is another match
+    assert league.remove_import(str(ended.run), store=tmp_path / "s").matches == 1
     assert not opened.replays(ended.run)
 
 
@@ -207,16 +207,16 @@ def test_the_server_answers_its_own_page_alone() -> None:
 def test_a_match_over_http_ends_and_is_stored(tmp_path: Path) -> None:
     """Step by step; the last answer says who won and where it is kept, and nothing is taken after it."""
     match = table("leduc", seat=1)
-    with served(match, lambda: match.ended(tmp_path / "s.duckdb")) as server:
+    with served(match, lambda: match.ended(tmp_path / "s")) as server:
         page = f"/{server.word}/"
         found = json.loads(asked(server, "POST", page + "begin", {})[1])
         while "ending" not in found:
             action = found["choices"][-1][1]
             found = json.loads(asked(server, "POST", page + "step", {"action": action})[1])
-        assert found["stored"].startswith("stored as import-1") and found["ending"]
+        assert found["stored"].startswith("stored as import-") and found["ending"]
         assert asked(server, "POST", page + "step", {"action": [0]})[0] == 400
         assert isinstance(server.ended, Ended)
-    assert Store.open(tmp_path / "s.duckdb").imports()[0].matches == 1
+    assert Store.open(tmp_path / "s").imports()[0].matches == 1
 
 
 def test_a_port_in_use_is_one_line() -> None:
@@ -225,9 +225,9 @@ def test_a_port_in_use_is_one_line() -> None:
     with served(match, lambda: match.ended(None)) as server:
         port = server.server_port
         with pytest.raises(UsageError, match=rf"port={port}: is in use; pass another --port"):
-            play_by_hand("bot:random", env="matrix", browser=True, port=port, store="none.duckdb", say=lambda _: None)
+            play_by_hand("bot:random", env="matrix", browser=True, port=port, store="none", say=lambda _: None)
     with pytest.raises(UsageError, match="port=70000"):
-        play_by_hand("bot:random", env="matrix", browser=True, port=70_000, store="none.duckdb", say=lambda _: None)
+        play_by_hand("bot:random", env="matrix", browser=True, port=70_000, store="none", say=lambda _: None)
 
 
 @needs_chromium
@@ -235,7 +235,7 @@ def test_a_port_in_use_is_one_line() -> None:
 def test_a_person_plays_in_chromium(tmp_path: Path) -> None:
     """Buttons play a game in turns to its end; held keys play brawl live; the console is silent."""
     match = table("cards")
-    with served(match, lambda: match.ended(tmp_path / "s.duckdb")) as server, browser() as page:
+    with served(match, lambda: match.ended(tmp_path / "s")) as server, browser() as page:
         page.get(server.address)
         wait_for(page, "document.body.dataset.ready === 'yes'")
         for _ in range(200):
@@ -297,10 +297,10 @@ def test_without_a_window_or_pygame_it_is_one_line(monkeypatch: pytest.MonkeyPat
         hands_window.play(table("matrix"))
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UsageError, match=r"pip install pygame-ce`, or pass --browser"):
-        play_by_hand("bot:random", env="matrix", store="none.duckdb")
+        play_by_hand("bot:random", env="matrix", store="none")
     with pytest.raises(UsageError, match=r"pass --browser, too"):
         monkeypatch.setattr(hands_window, "play", lambda _: True)
-        play_by_hand("bot:random", env="matrix", store="none.duckdb", port=4_000)
+        play_by_hand("bot:random", env="matrix", store="none", port=4_000)
 
 
 def test_what_libraries_write_themselves_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from league.maths.nashconv import margins
 from league.pool.pool import Results
 from league.store.store import Store
 from league.types import GameSpec, MatchResult, Utility
+from tests.helpers.stores import keeping_store
 from tests.maths.test_nashconv import KUHN, of_bot
 
 RAISER = """
@@ -38,8 +39,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(path: Path) -> Path:
     """A new store."""
-    Store.create(path)
-    return path
+    return keeping_store(path).path
 
 
 def exact() -> dict[tuple[str, str], float]:
@@ -61,7 +61,7 @@ def test_specs_say_what_a_match_can_pay() -> None:
 
 def test_a_tournament_of_kuhn_finds_the_exact_payoffs(user: Path) -> None:
     """Every interval holds the value of the tree; `nash` is ahead of `call`, which wins as many hands as it."""
-    played = tournament(["bot:nash"], bots=True, games=400, env="kuhn", device="cpu", store=user / "s.duckdb")
+    played = tournament(["bot:nash"], bots=True, games=400, env="kuhn", device="cpu", store=user / "s")
     truth = exact()
     assert played.unit == "payoff" and len(played.encounters) == 6
     for met in played.encounters:
@@ -76,9 +76,9 @@ def test_a_tournament_of_kuhn_finds_the_exact_payoffs(user: Path) -> None:
 
 def test_boards_of_a_store_agree(user: Path) -> None:
     """Leaderboard, matchup and payoff table rate by payoff, from the store what the tournament had in memory."""
-    other = made(user / "t.duckdb")
-    tournament(["bot:nash", "bot:call", "bot:fold"], games=100, env="kuhn", device="cpu", store=made(user / "s.duckdb"))
-    (board,) = league.leaderboard(store=user / "s.duckdb").boards
+    other = made(user / "t")
+    tournament(["bot:nash", "bot:call", "bot:fold"], games=100, env="kuhn", device="cpu", store=made(user / "s"))
+    (board,) = league.leaderboard(store=user / "s").boards
     assert board.unit == "payoff" and board.prior == 0.0
     assert abs(np.mean([entry.rating for entry in board.entries])) < 1e-9
     evaluated = league.evaluate("bot:nash", "bot:fold", 400, env="kuhn", device="cpu", store=other).summary
@@ -96,18 +96,18 @@ def test_boards_of_a_store_agree(user: Path) -> None:
 def test_a_raiser_wins_hands_and_fails_the_gate(user: Path) -> None:
     """Against an equilibrium of Kuhn's: by hands it passed in 64 games; it loses 1/9 chip a match."""
     given: dict[str, Any] = {"env": "kuhn", "bots": "mine.py:raiser", "max_games": 4000, "device": "cpu"}
-    found = league.gate("bot:raiser", "bot:nash", **given, store=user / "s.duckdb")
+    found = league.gate("bot:raiser", "bot:nash", **given, store=user / "s")
     assert found.score > 0.5 and found.decision == "failed" and found.elo is None
     assert found.payoff is not None and found.payoff.lower <= -1 / 9 <= found.payoff.upper
-    assert league.gate("bot:nash", "bot:raiser", **given, store=user / "s.duckdb").decision == "passed"
+    assert league.gate("bot:nash", "bot:raiser", **given, store=user / "s").decision == "passed"
 
 
 def test_gates_refuse_the_other_kind_of_test(user: Path) -> None:
     """Elo points in a game with a utility, chips in one without, and payoffs of no known bound."""
     with pytest.raises(UsageError, match="kuhn pays payoff, which is tested; pass --payoff0, --payoff1"):
-        league.gate("bot:call", "bot:nash", env="kuhn", test=GateTest(elo1=20.0), store=user / "s.duckdb")
+        league.gate("bot:call", "bot:nash", env="kuhn", test=GateTest(elo1=20.0), store=user / "s")
     with pytest.raises(UsageError, match=r"payoff1=0\.5: brawl pays nothing beside the win"):
-        league.gate("bot:based", "bot:constant", env="brawl", test=GateTest(payoff1=0.5), store=user / "s.duckdb")
+        league.gate("bot:based", "bot:constant", env="brawl", test=GateTest(payoff1=0.5), store=user / "s")
     spec = registry.spec("kuhn", {})
     unknown = GameSpec(**{**vars(spec), "utility": Utility("payoff")})
     with pytest.raises(UsageError, match="pass --payoff-bound X"):
@@ -121,10 +121,10 @@ def test_gates_refuse_the_other_kind_of_test(user: Path) -> None:
 
 def test_a_gate_ends_at_a_payoff_beyond_its_bound(user: Path) -> None:
     """A deal of Kuhn pays up to 2 chips; the store has the gate as broken off, with no game that it does not have."""
-    store = made(user / "s.duckdb")
+    store = made(user / "s")
     with pytest.raises(UsageError, match="payoff_bound=1: a match paid 2"):
         league.gate("bot:nash", "bot:call", env="kuhn", device="cpu", test=GateTest(payoff_bound=1.0), store=store)
-    (row,) = Store.read_only(store).gates()
+    (row,) = Store.open(store).gates()
     assert (row.decision, row.games) == ("broken off", 0)
 
 
@@ -159,15 +159,15 @@ def test_an_exploiter_of_an_equilibrium_finds_nothing(user: Path) -> None:
     """`nash` of Kuhn has NashConv 0, so winning more hands than it exploits nothing; `fold` gives half a chip."""
     quick = ["agent.encoder_layers=1", "agent.encoder_width=16", "agent.encoder_heads=2", "agent.lstm_size=16"]
     given: dict[str, Any] = {"games": 400, "env": "kuhn", "device": "cpu", "overrides": quick}
-    assert league.exploit("bot:nash", 2048, **given, store=user / "s.duckdb").exploitability == 0.0
-    some = league.exploit("bot:fold", 4096, **given, store=user / "s.duckdb")
+    assert league.exploit("bot:nash", 2048, **given, store=user / "s").exploitability == 0.0
+    some = league.exploit("bot:fold", 4096, **given, store=user / "s")
     assert some.exploitability is not None and 0.25 < some.exploitability <= 1.0
     assert some.summary is not None and some.summary.payoff is not None and some.summary.payoff.bound == 2.0
 
 
 def test_results_in_python_show_payoffs(user: Path) -> None:
     """Tables, data frames and pictures of a game with a payoff judge by it, as the commands do, never by hands won."""
-    given: dict[str, Any] = {"env": "kuhn", "device": "cpu", "store": made(user / "s.duckdb")}
+    given: dict[str, Any] = {"env": "kuhn", "device": "cpu", "store": made(user / "s")}
     evaluated = league.evaluate("bot:nash", "bot:call", 100, **given)
     matched = league.matchup("bot:nash", "bot:call", store=given["store"])
     gate = league.gate("bot:nash", "bot:call", max_games=32, **given)
@@ -190,11 +190,11 @@ def test_results_in_python_show_payoffs(user: Path) -> None:
 
 def test_a_board_of_two_units_shows_both(user: Path) -> None:
     """`print(leaderboard())` gives each game its own table, so that Elo points do not round payoffs away."""
-    store = made(user / "s.duckdb")
+    store = made(user / "s")
     for game, bots in (("kuhn", ["bot:nash", "bot:call"]), ("cards", ["bot:greedy", "bot:random"])):
         tournament(bots, games=8, env=game, device="cpu", store=store)
     board = league.leaderboard(store=store)
     assert len(board.to_df()) == 4 and [*board.to_df()["unit"]] == ["elo"] * 2 + ["payoff"] * 2
     best = board.boards[1].entries[0]
     assert f" {best.rating:.3f} " in str(board) and f" {best.lower:.3f} " in str(board)
-    assert len(league.leaderboard(store=made(user / "empty.duckdb")).to_df()) == 0
+    assert len(league.leaderboard(store=made(user / "empty")).to_df()) == 0

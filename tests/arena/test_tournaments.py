@@ -21,31 +21,31 @@ from league.envs import registry
 from league.envs.classic import matrix
 from league.errors import UsageError
 from league.signals import Interrupted, interrupt, on_signal
+from league.store.folder import Folder
 from league.store.rows import RunRow, SnapshotRow
-from league.store.store import Store
-from tests.helpers.stores import empty_store
+from tests.helpers.stores import Filled, keeping_store
 
 BOTS = ["bot:constant", "bot:random", "bot:biased"]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Filled:
     """An empty store."""
-    return empty_store(tmp_path / "league.duckdb")
+    return keeping_store(tmp_path / "store")
 
 
-def hold(store: Store | None, *agents: str, **options: Any) -> TournamentResult:
+def hold(store: Filled | None, *agents: str, **options: Any) -> TournamentResult:
     """A tournament of the matrix game's bots, unless others are named."""
-    path = "nowhere.duckdb" if store is None else store.path
+    path = "nowhere" if store is None else store.path
     return tournament(agents or BOTS, env="matrix", device="cpu", store=path, **options)
 
 
-def rows(store: Store) -> list[tuple[Any, ...]]:
+def rows(store: Filled) -> list[tuple[Any, ...]]:
     """Run, agents, seed and sampling of all matches."""
     return store.query("SELECT run, seat0_agent, seat1_agent, seed, sampling FROM match ORDER BY ALL")[1]
 
 
-def test_a_round_robin_is_kept_and_rated(store: Store) -> None:
+def test_a_round_robin_is_kept_and_rated(store: Filled) -> None:
     """Each pair plays its games in both seats of each seed; ratings are the leaderboard's, records add up."""
     result = hold(store, games=6)
     assert (result.format, result.ended, result.games, result.sampling) == ("round-robin", "complete", 18, "sample")
@@ -65,7 +65,7 @@ def test_a_round_robin_is_kept_and_rated(store: Store) -> None:
     assert len(result.encounters) == 3 and sum(e.games for e in result.encounters) == 18
 
 
-def test_the_anchor_is_the_games(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_anchor_is_the_games(store: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tournament holds the bot that its game names at 1000, and so does the board, which loads no game; without one
     the mean is held."""
     anchored = SimpleNamespace(
@@ -83,7 +83,7 @@ def test_the_anchor_is_the_games(store: Store, monkeypatch: pytest.MonkeyPatch) 
         assert (np.mean(list(rating.values())) if anchor is None else rating[anchor]) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_gauntlet_is_the_first_against_the_others(store: Store) -> None:
+def test_a_gauntlet_is_the_first_against_the_others(store: Filled) -> None:
     """Nobody but the first meets two others, and with two seeds the third meets both."""
     hold(store, games=2, format="gauntlet")
     assert {frozenset(row[1:3]) for row in rows(store)} == {frozenset([BOTS[0], other]) for other in BOTS[1:]}
@@ -91,7 +91,7 @@ def test_a_gauntlet_is_the_first_against_the_others(store: Store) -> None:
     assert {(e.a, e.b) for e in result.encounters} == {(BOTS[0], BOTS[2]), (BOTS[1], BOTS[2])}
 
 
-def test_every_tournament_plays_fresh_games(store: Store, tmp_path: Path) -> None:
+def test_every_tournament_plays_fresh_games(store: Filled, tmp_path: Path) -> None:
     """The same call again has other seeds, which the board counts; in a store as it was they are the same again."""
     hold(store, games=4)
     first = rows(store)
@@ -99,17 +99,17 @@ def test_every_tournament_plays_fresh_games(store: Store, tmp_path: Path) -> Non
     both = rows(store)
     assert len({row[3] for row in both}) == 2 * len({row[3] for row in first}) == 12
     assert leaderboard(store).entries[0].games == 16
-    other = Store.create(tmp_path / "other.duckdb")
+    other = keeping_store(tmp_path / "other")
     hold(other, *reversed(BOTS), games=4)
     assert sorted(row[1:] for row in rows(other)) == sorted(row[1:] for row in first), "whatever the order of names"
     seeded = hold(other, games=4, seed=1)
     assert not {row[3] for row in rows(other) if row[0] == seeded.tournament} & {row[3] for row in both}
 
 
-def test_a_pairs_games_do_not_depend_on_who_else_plays(store: Store, tmp_path: Path) -> None:
+def test_a_pairs_games_do_not_depend_on_who_else_plays(store: Filled, tmp_path: Path) -> None:
     """Two bots play the same games in a tournament of two as in one of three."""
     hold(store, games=4)
-    other = Store.create(tmp_path / "other.duckdb")
+    other = keeping_store(tmp_path / "other")
     hold(other, *BOTS[:2], games=4)
     among = [row[1:] for row in rows(store) if BOTS[2] not in row]
     assert sorted(row[1:] for row in rows(other)) == sorted(among)
@@ -119,7 +119,7 @@ def test_a_pairs_games_do_not_depend_on_who_else_plays(store: Store, tmp_path: P
     ("breaks_off", "number"), [(KeyboardInterrupt(), 2), (Interrupted(signal.SIGTERM), signal.SIGTERM)]
 )
 def test_what_is_played_is_kept(
-    breaks_off: BaseException, number: int, store: Store, monkeypatch: pytest.MonkeyPatch
+    breaks_off: BaseException, number: int, store: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal in the third batch leaves two batches in the store, level over all pairs, and a result that says so."""
     monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
@@ -140,17 +140,17 @@ def test_what_is_played_is_kept(
     assert (again.games, again.signal) == (60, 0) and len({row[3] for row in rows(store)}) == 36
 
 
-def test_a_batch_is_stored_and_counted_or_neither(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_stored_and_counted_or_neither(store: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal between the two waits until both are done: the result has as many games as the store."""
     monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
-    added = Store.add_matches
+    added = Folder.add_matches
 
-    def add(self: Store, matches: Any) -> None:
+    def add(self: Folder, matches: Any) -> None:
         added(self, matches)
         if matches[0].update == 2:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(Store, "add_matches", add)
+    monkeypatch.setattr(Folder, "add_matches", add)
     with on_signal(interrupt) as received:
         result = hold(store, games=20)
     assert (result.ended, result.games, received) == ("interrupted", 18, [signal.SIGTERM])
@@ -158,7 +158,7 @@ def test_a_batch_is_stored_and_counted_or_neither(store: Store, monkeypatch: pyt
 
 
 def test_a_signal_whose_error_was_swallowed_ends_it_after_the_batch(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python drops an error that is raised while an object is deleted: the batch is played, kept, and the last."""
     monkeypatch.setattr(tournaments, "BATCH_PAIRS", 3)
@@ -177,7 +177,7 @@ def test_a_signal_whose_error_was_swallowed_ends_it_after_the_batch(
     assert received == [signal.SIGTERM] and len(rows(store)) == 12
 
 
-def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:
+def test_the_adaptive_one_ends_when_it_knows(store: Filled) -> None:
     """It ends as soon as no wanted interval is wider than `until`, and says what it wanted; or with its games."""
     result = hold(store, format="adaptive", until=1.0, max_games=4000)
     assert result.ended == "reached" and result.games < 4000
@@ -190,7 +190,7 @@ def test_the_adaptive_one_ends_when_it_knows(store: Store) -> None:
     assert (more.ended, more.games, len(more.wanted)) == ("max-games", 10, 2)
 
 
-def test_the_adaptive_one_ends_when_one_is_the_best(store: Store) -> None:
+def test_the_adaptive_one_ends_when_one_is_the_best(store: Filled) -> None:
     """`top` is reached once nobody else may be as good, whatever `until` says; nothing is wanted any more."""
     options: dict[str, Any] = {"env": "brawl", "device": "cpu", "store": store.path, "format": "adaptive"}
     result = tournament(["bot:constant", "bot:zoner", "bot:random"], **options, want="top", until=0.1, max_games=1000)
@@ -198,7 +198,7 @@ def test_the_adaptive_one_ends_when_one_is_the_best(store: Store) -> None:
     assert result.games < 1000
 
 
-EQUALS: dict[str, Any] = {"env": "matrix", "device": "cpu", "store": "nowhere.duckdb", "format": "adaptive"}
+EQUALS: dict[str, Any] = {"env": "matrix", "device": "cpu", "store": "nowhere", "format": "adaptive"}
 """Against a uniformly random choice of rock, paper or scissors a constant one scores a half."""
 
 
@@ -220,7 +220,7 @@ def test_equals_are_told_apart_in_one_of_twenty_tournaments() -> None:
     assert sum(tournament(pair, **EQUALS, want="top", seed=seed).ended == "reached" for seed in range(60)) <= 3
 
 
-def test_the_adaptive_one_plays_the_two_that_are_compared(store: Store) -> None:
+def test_the_adaptive_one_plays_the_two_that_are_compared(store: Filled) -> None:
     """For the difference of two agents they alone play while nobody else can tell of it."""
     result = hold(store, format="adaptive", between=("bot:random", "bot:biased"), max_games=24)
     assert [(e.a, e.b) for e in result.encounters] == [("bot:random", "bot:biased")]
@@ -228,7 +228,7 @@ def test_the_adaptive_one_plays_the_two_that_are_compared(store: Store) -> None:
     assert [s.rating is None for s in result.standings] == [False, False, True]
 
 
-def test_it_goes_on_until_all_are_linked(store: Store) -> None:
+def test_it_goes_on_until_all_are_linked(store: Filled) -> None:
     """However wide intervals may be, it does not end while the prior alone says how two agents compare."""
     result = hold(store, format="adaptive", until=100_000.0)
     assert result.ended == "reached" and len(result.encounters) >= 2
@@ -242,7 +242,7 @@ def test_without_a_store_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.iterdir())
 
 
-def test_all_bots_enter_once(store: Store) -> None:
+def test_all_bots_enter_once(store: Filled) -> None:
     """`bots` adds whoever is not named yet; an agent that is named twice enters once."""
     result = hold(store, "bot:biased", "bot:biased", games=2, bots=True)
     assert sorted(standing.name for standing in result.standings) == sorted(BOTS)
@@ -279,7 +279,7 @@ BAD: dict[str, tuple[list[str], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_tournaments_that_cannot_be_are_refused(case: str, store: Store) -> None:
+def test_tournaments_that_cannot_be_are_refused(case: str, store: Filled) -> None:
     """One line that names the setting, the rule and the next step; nothing is stored."""
     store.begin_run(RunRow(run="r", game="matrix", game_id="g", fingerprint="f", seed=0, stage="s", config="{}"))
     store.add_snapshot(SnapshotRow("net-0", "r", 0, 0, "r/0", "f"))

@@ -22,6 +22,7 @@ from league.store.exchange import import_matches
 from league.store.rows import GameRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
+from tests.helpers.stores import Filled, empty_store
 
 SNAPSHOTS = 6
 Chance = Callable[[int, int], float]
@@ -30,17 +31,16 @@ Chance = Callable[[int, int], float]
 
 def make_store(
     folder: Path, name: str = "s", runs: Sequence[str] = ("r",), activity: str | None = "damage_dealt"
-) -> Store:
+) -> Filled:
     """A store with runs of six snapshots, each of a game of its own, so that each is a store by itself."""
-    store = Store.create(folder / f"{name}.duckdb")
-    with store.writing():
-        for run in runs:
-            store.begin_run(
-                RunRow(run=run, game="brawl", game_id=f"{run}-g", fingerprint="f", seed=0, stage="s", config="{}")
-            )
-            store.add_game(GameRow(f"{run}-g", "brawl", activity=activity))
-            for i in range(SNAPSHOTS):
-                store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+    store = empty_store(folder / name)
+    for run in runs:
+        store.begin_run(
+            RunRow(run=run, game="brawl", game_id=f"{run}-g", fingerprint="f", seed=0, stage="s", config="{}")
+        )
+        store.add_game(GameRow(f"{run}-g", "brawl", activity=activity))
+        for i in range(SNAPSHOTS):
+            store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/{i}", "f"))
     return store
 
 
@@ -101,13 +101,13 @@ def trainings(
     return results
 
 
-def fill(store: Store, results: Sequence[MatchResult]) -> None:
+def fill(store: Filled, results: Sequence[MatchResult]) -> None:
     """Writes them."""
     store.add_matches(results)
     store.flush(force=True)
 
 
-def found(store: Store, run: str = "r") -> dict[Kind, Finding]:
+def found(store: Filled, run: str = "r") -> dict[Kind, Finding]:
     """What is found of each kind."""
     findings = {finding.kind: finding for finding in alarms(store, run)}
     assert len(findings) == 5
@@ -223,7 +223,7 @@ def test_false_alarms_are_below_five_percent(chance: Chance, games: int, tmp_pat
 
 def test_nothing_is_said_where_nothing_is_known(tmp_path: Path) -> None:
     """A store without matches raises no alarm of a run, and says what to play; one without runs has no findings."""
-    assert alarms(Store.create(tmp_path / "empty.duckdb")) == ()
+    assert alarms(empty_store(tmp_path / "empty")) == ()
     store = make_store(tmp_path)
     store.flush(force=True)
     findings = {finding.kind: finding for finding in alarms(store)}
@@ -288,13 +288,13 @@ def test_alarms_are_told_and_written_down(tmp_path: Path) -> None:
     """`sound` returns a line for each alarm of a run and writes it as an event; a healthy run has none."""
     store = make_store(tmp_path)
     fill(store, sick("passivity", 1))
-    [line] = sound(store, "r", 7)
+    [line] = sound(store, store.folder("r"), 7)
     assert line.startswith("alarm, passivity: of r's newest 200 training matches")
     events = store.query("SELECT run, event.update, kind, message FROM event")[1]
     assert events == [("r", 7, "alarm:passivity", line.removeprefix("alarm, passivity: "))]
     healthy = make_store(tmp_path, "healthy")
     fill(healthy, evaluations(np.random.default_rng(1), improving) + trainings(np.random.default_rng(1), 0.1, 0.6))
-    assert sound(healthy, "r", 7) == [] and healthy.query("SELECT * FROM event")[1] == []
+    assert sound(healthy, healthy.folder("r"), 7) == [] and healthy.query("SELECT * FROM event")[1] == []
 
 
 def test_alarms_of_training_are_among_them(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_alarms_of_training_are_among_them(tmp_path: Path) -> None:
     assert [row[1] for row in store.query(training.query)[1]] == [
         *("alarm:kl_blow_up", "alarm:flat_return", "over:kl_blow_up", "alarm:seats")
     ]
-    assert not any("flat" in line for line in sound(store, "r", 5)), "training has said it"
+    assert not any("flat" in line for line in sound(store, store.folder("r"), 5)), "training has said it"
     store.add_event("r", 5, "over:flat_return", "flat_return")
     store.flush(force=True)
     assert found(store)["training"].is_raised is False
@@ -363,7 +363,7 @@ def test_only_alarms_load_scipys_statistics() -> None:
     assert loaded.stdout.strip() == "False"
 
 
-def outside(store: Store, seat: float, games: int = 40, seed: int = 0) -> Finding:
+def outside(store: Filled, seat: float, games: int = 40, seed: int = 0) -> Finding:
     """What is found of the seats in games between outsiders that share no seed; `seat`: Elo points."""
     rng = np.random.default_rng(seed)
     played = []
@@ -383,16 +383,16 @@ def outside(store: Store, seat: float, games: int = 40, seed: int = 0) -> Findin
 
 def test_seats_of_outside_games_are_judged(tmp_path: Path) -> None:
     """Unequal seats are found in games without a shared seed; equal ones raise no alarm, whoever sat where."""
-    sick_one = outside(Store.create(tmp_path / "sick.duckdb"), seat=150.0)
+    sick_one = outside(empty_store(tmp_path / "sick"), seat=150.0)
     assert sick_one.is_raised and "without a shared seed" in sick_one.sentence
     assert sick_one.numbers["first_lower"] > 0.55  # type: ignore[operator]
-    healthy = [outside(Store.create(tmp_path / f"{k}.duckdb"), 0.0, seed=k).is_raised for k in range(10)]
+    healthy = [outside(empty_store(tmp_path / str(k)), 0.0, seed=k).is_raised for k in range(10)]
     assert sum(map(bool, healthy)) <= 1
 
 
 def test_seats_are_tested_as_by_permutation(tmp_path: Path) -> None:
     """The excess of the first seat's points and its variance are those of dealing results to seatings at random."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
     numbers = outside(store, seat=40.0, games=12).numbers
     _, rows = store.query("SELECT seat0_agent, seat1_agent, winner FROM match")
     pairs: dict[tuple[str, str], list[tuple[bool, float]]] = {}

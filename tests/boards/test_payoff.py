@@ -20,20 +20,19 @@ from league.boards.standings import leaderboard
 from league.errors import UsageError
 from league.printing.standings import MATRIX_COLUMNS, print_payoff
 from league.store.rows import AgentRow, GameRow, RunRow, SnapshotRow
-from league.store.store import Store
 from league.types import DRAW, MatchResult
-from tests.helpers.stores import empty_store
+from tests.helpers.stores import Filled, empty_store
 
 Shades = npt.NDArray[np.uint8]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Filled:
     """An empty store."""
-    return empty_store(tmp_path / "league.duckdb")
+    return empty_store(tmp_path)
 
 
-def begin(store: Store, run: str, snapshots: int = 3, game_id: str = "g") -> None:
+def begin(store: Filled, run: str, snapshots: int = 3, game_id: str = "g") -> None:
     """A run of brawl whose snapshots at steps 0, 100, ... have the ids RUN0, RUN1, ..."""
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}"))
     for i in range(snapshots):
@@ -43,7 +42,7 @@ def begin(store: Store, run: str, snapshots: int = 3, game_id: str = "g") -> Non
     store.flush(force=True)
 
 
-def play(store: Store, a: str, b: str, wins: int, draws: int, losses: int, game_id: str = "g") -> None:
+def play(store: Filled, a: str, b: str, wins: int, draws: int, losses: int, game_id: str = "g") -> None:
     """Evaluation games between two agents in alternating seats, with a's wins, draws and losses."""
     run = f"{a}-{b}"
     for i, outcome in enumerate([0] * wins + [DRAW] * draws + [1] * losses):
@@ -52,7 +51,7 @@ def play(store: Store, a: str, b: str, wins: int, draws: int, losses: int, game_
         store.add_matches([MatchResult(run, "evaluation", 0, i, 0, game_id, seats, i, winner, "time", 1, 1, "sample")])
 
 
-def only(store: Store, run: str | None = None) -> Payoff:
+def only(store: Filled, run: str | None = None) -> Payoff:
     """The one table of a store with one game, all that waits written; it must be JSON."""
     store.flush(force=True)
     (table,) = payoffs(store, run)
@@ -60,7 +59,7 @@ def only(store: Store, run: str | None = None) -> Payoff:
     return table
 
 
-def test_the_table_counts_both_seats_and_stands_by_rating(store: Store) -> None:
+def test_the_table_counts_both_seats_and_stands_by_rating(store: Filled) -> None:
     """SQL puts the seats together, rows are the leaderboard's ratings from best to worst, columns the same."""
     begin(store, "r")
     play(store, "r0", "bot:based", 3, 2, 7)
@@ -87,7 +86,7 @@ def test_the_table_counts_both_seats_and_stands_by_rating(store: Store) -> None:
     assert table.anchor == "bot:based" and table.groups == 1 and table.num_unmet == 0
 
 
-def test_what_is_rated_is_counted_once(store: Store) -> None:
+def test_what_is_rated_is_counted_once(store: Filled) -> None:
     """A bots' game repeated, and games with the likeliest actions, change nothing: the counts are the leaderboard's."""
     begin(store, "r")
     play(store, "r0", "bot:based", 3, 2, 7)
@@ -101,7 +100,7 @@ def test_what_is_rated_is_counted_once(store: Store) -> None:
     assert {row.agent_id: row.games for row in before.rows} == games
 
 
-def test_a_run_shows_its_snapshots_and_whom_they_met(store: Store) -> None:
+def test_a_run_shows_its_snapshots_and_whom_they_met(store: Filled) -> None:
     """Others of the game stay away, but games among those shown count; an unknown run is refused."""
     begin(store, "a")
     begin(store, "b")
@@ -116,7 +115,7 @@ def test_a_run_shows_its_snapshots_and_whom_they_met(store: Store) -> None:
         payoffs(store, "c")
 
 
-def test_who_never_met_is_unknown_and_groups_apart_are_told(store: Store) -> None:
+def test_who_never_met_is_unknown_and_groups_apart_are_told(store: Filled) -> None:
     """No game is None, not a half; two groups without a game between them are counted and said."""
     begin(store, "a")
     play(store, "a0", "a1", 4, 0, 0)
@@ -131,7 +130,7 @@ def test_who_never_met_is_unknown_and_groups_apart_are_told(store: Store) -> Non
     assert sum(row.nash for row in table.rows) == pytest.approx(1.0)
 
 
-def test_all_wins_and_empty_tables_hold(store: Store) -> None:
+def test_all_wins_and_empty_tables_hold(store: Filled) -> None:
     """A clean sheet has finite figures and Nash on the winner; a run without games an empty table; no run none."""
     assert payoffs(store) == ()
     begin(store, "a")
@@ -145,7 +144,7 @@ def test_all_wins_and_empty_tables_hold(store: Store) -> None:
     assert table.cyclic_share == pytest.approx(0.0) and table.num_cycles == 0
 
 
-def test_a_cycle_is_named_and_spread_over_by_nash(store: Store) -> None:
+def test_a_cycle_is_named_and_spread_over_by_nash(store: Filled) -> None:
     """Rock, paper, scissors: equal ratings, a third each in both mixtures, one sure cycle, not by chance."""
     for a, b in (("bot:rock", "bot:scissors"), ("bot:scissors", "bot:paper"), ("bot:paper", "bot:rock")):
         play(store, a, b, 36, 0, 4)
@@ -161,7 +160,7 @@ def test_a_cycle_is_named_and_spread_over_by_nash(store: Store) -> None:
     assert circle.certainty > 0.999 and table.num_cycles == 1
 
 
-def test_populations_are_runs_or_the_halves_of_one(store: Store) -> None:
+def test_populations_are_runs_or_the_halves_of_one(store: Filled) -> None:
     """Of one run the later snapshots against the earlier ones; of two runs one against the other."""
     begin(store, "a", 4)
     for older, newer in ((0, 2), (0, 3), (1, 2)):
@@ -175,7 +174,7 @@ def test_populations_are_runs_or_the_halves_of_one(store: Store) -> None:
     assert set(found) == {("a", "b")} and found["a", "b"].known == 0.25
 
 
-def crowd(store: Store, size: int) -> Payoff:
+def crowd(store: Filled, size: int) -> Payoff:
     """A table of so many snapshots, of which each met its neighbours and the last nobody but the one before."""
     begin(store, "r", size)
     for i in range(size - 1):
@@ -195,7 +194,7 @@ def words(table: Payoff) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [2, 3, 12, 40])
-def test_pictures_show_wins_losses_and_the_unknown(size: int, store: Store, tmp_path: Path) -> None:
+def test_pictures_show_wins_losses_and_the_unknown(size: int, store: Filled, tmp_path: Path) -> None:
     """Cells are blue where won and red where lost; one that never met is grey, not even's white."""
     table = crowd(store, size)
     image = pixels(table, tmp_path)
@@ -213,7 +212,7 @@ def test_pictures_show_wins_losses_and_the_unknown(size: int, store: Store, tmp_
 
 
 @pytest.mark.parametrize("size", [8, 50, 150])
-def test_a_picture_says_what_it_has(size: int, store: Store) -> None:
+def test_a_picture_says_what_it_has(size: int, store: Filled) -> None:
     """The title names figures only where there are some, and says which names are left out."""
     table = crowd(store, size)
     told = words(table)
@@ -228,7 +227,7 @@ def test_a_picture_says_what_it_has(size: int, store: Store) -> None:
     assert {"never met", "itself"} <= set(told) and any("score of the row against the column, %" in t for t in told)
 
 
-def test_groups_stand_apart_in_a_picture(store: Store) -> None:
+def test_groups_stand_apart_in_a_picture(store: Filled) -> None:
     """Agents that no chain of games links stand group by group, the better-rated group's agents not between."""
     begin(store, "r", 2)
     play(store, "r1", "r0", 9, 0, 1)
@@ -245,7 +244,7 @@ def test_groups_stand_apart_in_a_picture(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_of_a_thousand_agents_has_every_cell(store: Store, tmp_path: Path) -> None:
+def test_a_picture_of_a_thousand_agents_has_every_cell(store: Filled, tmp_path: Path) -> None:
     """Two pixels a cell, a name for every tenth agent, and nothing that needs a viewer for giants."""
     table = crowd(store, 1000)
     image = pixels(table, tmp_path)
@@ -256,7 +255,7 @@ def test_a_picture_of_a_thousand_agents_has_every_cell(store: Store, tmp_path: P
     assert painted >= 3 * 1000
 
 
-def test_names_are_drawn_as_they_are(store: Store, tmp_path: Path) -> None:
+def test_names_are_drawn_as_they_are(store: Filled, tmp_path: Path) -> None:
     """A name is neither a formula nor a line break, and one of any length is cut."""
     begin(store, "r")
     for name in ("$x^{", "a\nb", "y" * 90):
@@ -280,7 +279,7 @@ def test_pictures_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch
         heatmap.check(tmp_path / "a.png")
 
 
-def test_a_matrix_that_is_left_out_is_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_matrix_that_is_left_out_is_said(store: Filled, capsys: pytest.CaptureFixture[str]) -> None:
     """The text of more agents than its columns hold has no matrix, and names what has one; of fewer it has."""
     for num_agents, is_wide in ((MATRIX_COLUMNS, False), (MATRIX_COLUMNS + 1, True)):
         for i in range(num_agents - 1):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,20 +21,20 @@ from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
 from league.maths.ratings import bradley_terry, elo_series
+from league.play.evaluation import counts_of
 from league.store.exchange import import_matches
 from league.store.rows import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow
-from league.store.store import Store
 from league.types import DRAW, MatchResult
-from tests.helpers.stores import empty_store, make_gate
+from tests.helpers.stores import Filled, empty_store, make_gate
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Filled:
     """An empty store."""
-    return empty_store(tmp_path / "league.duckdb")
+    return empty_store(tmp_path)
 
 
-def begin(store: Store, run: str, game_id: str = "g", **changes: Any) -> None:
+def begin(store: Filled, run: str, game_id: str = "g", **changes: Any) -> None:
     """A run with snapshots of step 0, 100 and 200, whose ids are RUN0, RUN1 and RUN2."""
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
     for i in range(3):
@@ -47,7 +45,7 @@ def begin(store: Store, run: str, game_id: str = "g", **changes: Any) -> None:
 
 
 def play(
-    store: Store, a: str, b: str, wins: int, draws: int, losses: int, *, run: str = "r", game_id: str = "g"
+    store: Filled, a: str, b: str, wins: int, draws: int, losses: int, *, run: str = "r", game_id: str = "g"
 ) -> None:
     """Evaluation games between two agents in alternating seats, with a's wins, draws and losses."""
     start = len(store.matches(run, "evaluation"))
@@ -61,7 +59,7 @@ def play(
     store.flush(force=True)
 
 
-def train(store: Store, run: str, games: list[tuple[str, int]], game_id: str = "g") -> None:
+def train(store: Filled, run: str, games: list[tuple[str, int]], game_id: str = "g") -> None:
     """Training games of a run's learner: (opponent, winner), the learner in seat 0."""
     store.add_matches(
         MatchResult(run, "training", i, 0, 0, game_id, (run, opponent), i, winner, "time", 1, 1, "sample", 0, i)
@@ -70,7 +68,7 @@ def train(store: Store, run: str, games: list[tuple[str, int]], game_id: str = "
     store.flush(force=True)
 
 
-def test_everyone_is_named_ranked_and_counted(store: Store) -> None:
+def test_everyone_is_named_ranked_and_counted(store: Filled) -> None:
     """Snapshots show as RUN@STEP and bots by name, from best to worst, with their games; the anchor has 1000."""
     begin(store, "r")
     play(store, "r2", "bot:based", 14, 2, 4)
@@ -94,7 +92,7 @@ def test_everyone_is_named_ranked_and_counted(store: Store) -> None:
     assert board.entries[0].rating == ratings.rating[ratings.index("r2")]
 
 
-def test_training_games_do_not_rate(store: Store) -> None:
+def test_training_games_do_not_rate(store: Filled) -> None:
     """Training games show in the learner's moving Elo and record, and never in the ratings of fixed agents."""
     begin(store, "r", steps=640)
     play(store, "r2", "bot:based", 3, 0, 1)
@@ -109,7 +107,7 @@ def test_training_games_do_not_rate(store: Store) -> None:
     assert (learner.run, learner.steps, learner.status) == ("r", 640, "unknown"), "its files are not there"
 
 
-def test_games_are_never_mixed(store: Store) -> None:
+def test_games_are_never_mixed(store: Filled) -> None:
     """Two game ids make two boards, and what happens in one changes nothing in the other."""
     begin(store, "r")
     play(store, "r2", "bot:based", 8, 0, 2)
@@ -124,7 +122,7 @@ def test_games_are_never_mixed(store: Store) -> None:
     assert [e.games for e in boards["h"].entries] == [10, 10]
 
 
-def test_a_run_shows_its_agents_the_bots_and_whom_they_met(store: Store) -> None:
+def test_a_run_shows_its_agents_the_bots_and_whom_they_met(store: Filled) -> None:
     """With a run, other runs' agents that its own never met are left out; the ratings stay those of the whole game."""
     begin(store, "r")
     begin(store, "s")
@@ -142,7 +140,7 @@ def test_a_run_shows_its_agents_the_bots_and_whom_they_met(store: Store) -> None
     assert len(everyone) == 5 and len(leaderboard(store).learners) == 2
 
 
-def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Store) -> None:
+def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Filled) -> None:
     """Two runs with one seed share their first snapshot: it is named after the run that is shown."""
     for run in ("r", "s"):
         begin(store, run)
@@ -153,14 +151,14 @@ def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Store) -> N
     assert {e.name for e in leaderboard(store, run="s").entries} == {"s@5", "bot:based"}
 
 
-def test_agents_that_nobody_introduced_are_still_rated(store: Store) -> None:
+def test_agents_that_nobody_introduced_are_still_rated(store: Filled) -> None:
     """A match may name agents that the store knows nothing of: a bot by its name, others by the start of their hash."""
     play(store, "f" * 64, "bot:new", 1, 0, 1)
     assert {(e.name, e.kind) for e in leaderboard(store).entries} == {("f" * 12, "unknown"), ("bot:new", "bot")}
     assert leaderboard(store).boards[0].anchor is None
 
 
-def test_an_empty_store_has_no_boards(store: Store) -> None:
+def test_an_empty_store_has_no_boards(store: Filled) -> None:
     """Before the first run there is nothing to show, and after it a board without entries."""
     assert leaderboard(store).boards == ()
     begin(store, "r")
@@ -168,7 +166,7 @@ def test_an_empty_store_has_no_boards(store: Store) -> None:
     assert board.entries == () and board.learners[0].elo == 1000.0
 
 
-def test_json_is_plain(store: Store) -> None:
+def test_json_is_plain(store: Filled) -> None:
     """`to_json` gives what JSON can hold, and loses nothing."""
     begin(store, "r")
     play(store, "r2", "bot:based", 8, 0, 2)
@@ -180,7 +178,7 @@ def test_json_is_plain(store: Store) -> None:
     assert plain["boards"][0]["learners"][0]["games"] == 1
 
 
-def test_unknown_names_are_refused(store: Store) -> None:
+def test_unknown_names_are_refused(store: Filled) -> None:
     """A run or game id that is not there, or two that do not belong together, is one line with a suggestion."""
     begin(store, "first")
     with pytest.raises(UsageError, match=r"no run `frist` in .*; did you mean `first`"):
@@ -193,7 +191,7 @@ def test_unknown_names_are_refused(store: Store) -> None:
         best_snapshot(store, "second")
 
 
-def test_best_is_the_highest_lower_bound(store: Store) -> None:
+def test_best_is_the_highest_lower_bound(store: Filled) -> None:
     """A few lucky games do not beat many good ones: the lower bound decides, among this run's snapshots only."""
     begin(store, "r")
     begin(store, "s")
@@ -206,7 +204,7 @@ def test_best_is_the_highest_lower_bound(store: Store) -> None:
     assert best_snapshot(store, "s") == "s0"
 
 
-def test_two_lucky_games_are_no_evidence(store: Store) -> None:
+def test_two_lucky_games_are_no_evidence(store: Filled) -> None:
     """The best has `LEAST_GAMES` games if any of the run has, be the lower bound of one with two games above its own.
 
     Where none of a run has as many, the lower bound alone decides.
@@ -228,7 +226,7 @@ def test_two_lucky_games_are_no_evidence(store: Store) -> None:
 @pytest.mark.parametrize(
     "how", [{}, {"sampling": "greedy"}, {"prior": 0.0}, {"is_brief": True}], ids=["usual", "greedy", "ml", "brief"]
 )
-def test_a_board_marks_the_best_of_each_run(store: Store, how: dict[str, Any], title: str) -> None:
+def test_a_board_marks_the_best_of_each_run(store: Filled, how: dict[str, Any], title: str) -> None:
     """With any games and prior, a board marks RUN@best of each run, and no other snapshot."""
     begin(store, "r")
     begin(store, "s")
@@ -245,7 +243,7 @@ def test_a_board_marks_the_best_of_each_run(store: Store, how: dict[str, Any], t
     )
     store.flush(force=True)
     if title:
-        gate = store.begin_gate(make_gate(run="r", challenger=title, opponent="r1"), lambda attempt: 0.05)
+        gate = store.gate_begins(make_gate(run="r", challenger=title, opponent="r1"))
         store.end_gate(dataclasses.replace(gate, decision="passed", is_promoted=True), None)
     (board,) = leaderboard(store, **how).boards
     best = {best_snapshot(store, run) for run in ("r", "s")}
@@ -253,7 +251,7 @@ def test_a_board_marks_the_best_of_each_run(store: Store, how: dict[str, Any], t
     assert {entry.agent_id for entry in board.entries if entry.is_best} == best
 
 
-def test_without_evaluation_the_latest_is_best(store: Store) -> None:
+def test_without_evaluation_the_latest_is_best(store: Filled) -> None:
     """A run without evaluation games has its latest snapshot for best; one without snapshots is refused."""
     begin(store, "r")
     assert best_snapshot(store, "r") == "r2"
@@ -262,7 +260,7 @@ def test_without_evaluation_the_latest_is_best(store: Store) -> None:
         best_snapshot(store, "bare")
 
 
-def test_groups_are_named_and_not_compared(store: Store) -> None:
+def test_groups_are_named_and_not_compared(store: Filled) -> None:
     """Agents that no game links have ranks and a group of their own, no likelihood over the boundary, and a note."""
     begin(store, "r")
     play(store, "r2", "bot:based", 8, 0, 2)
@@ -280,7 +278,7 @@ def test_groups_are_named_and_not_compared(store: Store) -> None:
     assert best_snapshot(store, "r") == "r2", "only ratings of the anchor's group are compared"
 
 
-def test_notes_say_what_to_mind(store: Store) -> None:
+def test_notes_say_what_to_mind(store: Filled) -> None:
     """One-sided records, a missing anchor, greedy games, repeats and circles are named; an even board has no note."""
     begin(store, "r")
     play(store, "r2", "bot:based", 8, 0, 2)
@@ -307,7 +305,7 @@ def test_notes_say_what_to_mind(store: Store) -> None:
     }
 
 
-def test_a_rating_is_recomputed_from_rows_alone(store: Store) -> None:
+def test_a_rating_is_recomputed_from_rows_alone(store: Filled) -> None:
     """What was written into the rating table changes nothing, and a fresh store with the same rows agrees."""
     begin(store, "r")
     play(store, "r2", "bot:based", 8, 1, 2)
@@ -315,91 +313,39 @@ def test_a_rating_is_recomputed_from_rows_alone(store: Store) -> None:
     store.add_ratings([RatingRow("r", 1, "bradley_terry", "r2", 9999.0, 0.0, 0.0, 1, "g")])
     store.flush(force=True)
     assert leaderboard(store) == before
-    copy = Store.create(store.path.with_name("copy.duckdb"))
+    copy = empty_store(store.path / "copy")
     copy.add_game(store.game("g"))
     copy.add_matches(reversed(store.matches("r", "evaluation")))
     copy.flush(force=True)
     assert [e.rating for e in leaderboard(copy).entries] == [e.rating for e in before.entries]
 
 
-def kept(store: Store, where: str = "true") -> list[dict[str, Any]]:
-    """Rows of the table `rating`, without their times."""
-    columns, rows = store.query(f"SELECT * EXCLUDE (rated_at) FROM rating WHERE {where} ORDER BY ALL")
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+def rate(store: Filled, update: int, agents: dict[str, str], **more: Any) -> None:
+    """Writes what an evaluation of run r makes of `agents`, from the games that the store has of it."""
+    counts = counts_of(store.matches("r", "evaluation"))
+    rate_evaluation(store.folder("r"), counts, (1016.0, 1), store.game("g"), update, agents, **{"taken": {}} | more)
+    store.flush()
 
 
-def test_a_board_is_kept_for_queries(store: Store) -> None:
-    """The table has what the board shows, once: a newer board replaces it, another sampling or prior is another."""
-    begin(store, "r")
-    play(store, "r2", "bot:based", 8, 1, 2)
-    play(store, "r1", "bot:based", 3, 1, 7)
-    store.add_matches([MatchResult("r", "training", 1, 0, 0, "g", ("r", "r0"), 1, 0, "time", 1, 1, "sample", 0, 0)])
-    store.flush(force=True)
-
-    def shown(**options: Any) -> list[tuple[Any, ...]]:
-        entries = leaderboard(store, **options).entries
-        return sorted((e.agent_id, e.rating, e.lower, e.upper, e.games, e.group) for e in entries)
-
-    def stored(where: str) -> list[tuple[Any, ...]]:
-        names = ("agent_id", "rating", "lower", "upper", "games", "group_number")
-        return [tuple(row[name] for name in names) for row in kept(store, f"system = 'bradley_terry' AND {where}")]
-
-    assert kept(store) == []
-    assert shown() == stored("prior = 1.25") and len(stored("true")) == 3
-    [elo] = kept(store, "system = 'elo'")
-    assert (elo["agent_id"], elo["rating"], elo["games"], elo["run"], elo["lower"]) == ("r", 1016.0, 1, "", None)
-    before = store.path.read_bytes()
-    leaderboard(store, "r")
-    assert store.path.read_bytes() == before, "nothing is new, so nothing is written"
-    play(store, "bot:based", "bot:rusher", 2, 2, 2)
-    store.flush(force=True)
-    leaderboard(store, "r")
-    assert len(stored("true")) == 4 and len(kept(store, "system = 'elo'")) == 1, "all agents of the game, once"
-    assert shown() == stored("true")
-    assert shown(prior=3.0) == stored("prior = 3.0") != stored("prior = 1.25") == shown()
-    shown(sampling="greedy")
-    assert stored("sampling = 'greedy'") == shown(sampling="greedy") and len(stored("sampling = 'sample'")) == 8
-
-
-def test_a_board_is_made_though_its_ratings_cannot_be_kept(store: Store, tmp_path: Path) -> None:
-    """While another process holds the store, and where the file may not be written, the board is shown at once."""
-    begin(store, "r")
-    play(store, "r2", "bot:based", 8, 1, 2)
-    hold = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print('held', flush=True); input()"
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", hold, str(store.path)], **pipes) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        assert len(leaderboard(store).entries) == 2
-        holder.communicate("\n")
-    assert kept(store) == [] and store.num_waiting == 0
-    with store.reading():
-        assert len(leaderboard(store).entries) == 2, "this process itself is reading"
-    assert kept(store) == []
-    leaderboard(store)
-    assert len(kept(store, "system = 'bradley_terry'")) == 2
-
-
-def test_an_evaluation_is_kept_with_its_update(store: Store) -> None:
-    """A run's curve: at each update its learner's Elo and those whom the evaluation met; what is past one goes."""
+def test_an_evaluation_is_kept_with_its_update(store: Filled) -> None:
+    """A run's curve: at each update its learner's Elo and those whom the evaluation met, rated as a board does."""
     begin(store, "r")
     for update, agent in ((1, "r0"), (2, "r1"), (3, "r2")):
         play(store, agent, "bot:based", 3 + update, 1, 2)
-        rate_evaluation(store, "r", "g", update, {agent, "bot:based"})
-        store.flush(force=True)
-        rows = kept(store, f'"update" = {update}')
+        rate(store, update, {agent: agent, "bot:based": "bot:based"})
+        columns, found = store.query(f'SELECT * FROM rating WHERE "update" = {update}')
+        rows = [dict(zip(columns, row, strict=True)) for row in found]
         assert {row["agent_id"] for row in rows if row["system"] == "bradley_terry"} == {agent, "bot:based"}
-        assert [row["agent_id"] for row in rows if row["system"] == "elo"] == ["r"]
+        elo = [(row["agent_id"], row["rating"], row["games"]) for row in rows if row["system"] == "elo"]
+        assert elo == [("r", 1016.0, 1)]
+        before = store.query("SELECT count(*) FROM rating")
         entry = next(e for e in leaderboard(store).entries if e.agent_id == agent)
+        assert store.query("SELECT count(*) FROM rating") == before, "a board writes nothing"
         [row] = [row for row in rows if row["agent_id"] == agent]
         assert (row["rating"], row["games"], row["run"]) == (entry.rating, entry.games, "r")
-    store.delete_after("r", 2)
-    assert {row["update"] for row in kept(store, "run = 'r'")} == {1, 2}
-    rate_evaluation(store, "r", "g", 2, {"r1"})
-    store.flush(force=True)
-    assert len(kept(store, "run = 'r'")) == 6, "an update that is evaluated again replaces its rows"
 
 
-def test_agents_are_found_by_name_or_id(store: Store) -> None:
+def test_agents_are_found_by_name_or_id(store: Filled) -> None:
     """An import goes by its name or the beginning of its id; what is ambiguous or too short is refused by name."""
     begin(store, "r")
     store.add_agent(AgentRow("abcdef0123456789", "import", "away@7", "g"))
@@ -415,7 +361,7 @@ def test_agents_are_found_by_name_or_id(store: Store) -> None:
             find_rated(store, name)
 
 
-def test_names_that_two_agents_have_are_told_apart(store: Store) -> None:
+def test_names_that_two_agents_have_are_told_apart(store: Filled) -> None:
     """Guests of other stores whose name is a snapshot's here, or another guest's, end with the beginning of their id.
 
     Each goes by what the board and the payoffs call it; `RUN@STEP` is this store's own.
@@ -444,21 +390,18 @@ def test_names_that_two_agents_have_are_told_apart(store: Store) -> None:
         find_rated(store, "r@7")
 
 
-def test_a_snapshot_that_the_store_does_not_know_yet_is_the_runs_own(store: Store) -> None:
+def test_a_snapshot_that_the_store_does_not_know_yet_is_the_runs_own(store: Filled) -> None:
     """The ladder calls it `RUN@STEP`, though its agent was introduced before it."""
     begin(store, "r")
     store.add_agent(AgentRow("abcdef0123456789", "snapshot", "r@300", "g"))
     play(store, "abcdef0123456789", "bot:based", 3, 0, 1)
     told: list[str] = []
-    agents = {"abcdef0123456789", "bot:based"}
-    rate_evaluation(
-        store, "r", "g", 3, agents, lambda _, rated: told.extend(x.name for x in rated), {"abcdef0123456789": 300}
-    )
-    store.flush(force=True)
+    agents = {"abcdef0123456789": "other", "bot:based": "bot:based"}
+    rate(store, 3, agents, taken={"abcdef0123456789": 300}, tell=lambda _, rated: told.extend(x.name for x in rated))
     assert sorted(told) == ["bot:based", "r@300"]
 
 
-def test_falls_and_curves_are_of_the_runs_own_snapshots(store: Store) -> None:
+def test_falls_and_curves_are_of_the_runs_own_snapshots(store: Filled) -> None:
     """What a run lost on the way, and its curve, leave out a guest whose name is a snapshot's here."""
     begin(store, "r")
     store.add_agent(AgentRow("abcdef0123456789", "snapshot", "r@200", "g"))
@@ -499,7 +442,7 @@ def ladder_file(folder: Path, flip: bool = False) -> Path:
 @pytest.mark.parametrize("flip", [False, True])
 def test_winners_first_is_noticed(tmp_path: Path, flip: bool) -> None:
     """A file that names winners first rates as one that does not, and the board says what its seats are worth."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
     assert import_matches(ladder_file(tmp_path, flip), game_id="g", store=store.path).is_listed == (not flip)
     [board] = leaderboard(store).boards
     assert [entry.name for entry in board.entries] == [f"a{k}" for k in range(9, -1, -1)]
@@ -511,7 +454,7 @@ def test_winners_first_is_noticed(tmp_path: Path, flip: bool) -> None:
 
 def test_seats_without_both_seatings_are_said(tmp_path: Path) -> None:
     """Where nobody met in both seatings the advantage counts as 0, and a note says that it is not known."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
     store.add_matches(results(("bot:a", "bot:b"), [0, 0, 1, 0]))
     store.flush(force=True)
     [board] = leaderboard(store).boards
@@ -522,7 +465,7 @@ def test_seats_without_both_seatings_are_said(tmp_path: Path) -> None:
     assert board.seat is not None and not any("seatings" in note for note in board.notes)
 
 
-def test_an_anchor_without_a_finite_rating_is_said(store: Store) -> None:
+def test_an_anchor_without_a_finite_rating_is_said(store: Filled) -> None:
     """Without a prior the anchor may be infinitely below the others; their mean is held then, and a note says why."""
     begin(store, "r")
     play(store, "r0", "r1", 5, 2, 5)
@@ -536,7 +479,7 @@ def test_an_anchor_without_a_finite_rating_is_said(store: Store) -> None:
 
 def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
     """`prior` holds ratings together; 0 is maximum likelihood and names who is infinite; below 0 is refused."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
     games = [("bot:a", "bot:b", [0, 0, 0, 1, 1]), ("bot:b", "bot:a", [0, 1, 0, 1]), ("bot:c", "bot:a", [0] * 6)]
     for row, (a, b, winners) in enumerate(games):
         store.add_matches(results((a, b), winners, row=row))
@@ -562,7 +505,7 @@ def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
 
 def test_a_chain_is_no_circle(tmp_path: Path) -> None:
     """Neighbours alone have met, each 32 to 18 in both seatings: no note of circles, no surprising pair."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
     names = [f"bot:{k:02d}" for k in range(20)]
     for row, (a, b) in enumerate(pairwise(names)):
         store.add_matches(results((b, a), [0] * 32 + [1] * 18, row=2 * row))

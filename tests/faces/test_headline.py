@@ -8,15 +8,14 @@ import pytest
 from league.boards.naming import LEAST_GAMES, best_snapshot
 from league.faces.gather import read
 from league.store.rows import AgentRow, GameRow
-from league.store.store import Store
 from league.types import MatchResult
-from tests.helpers.stores import empty_store, make_gate, make_run, make_snapshot
+from tests.helpers.stores import Filled, empty_store, make_gate, make_run, make_snapshot
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Filled:
     """A run `a` of 300 steps with three snapshots, `hash100` to `hash300`, and three bots."""
-    store = empty_store(tmp_path / "league.duckdb")
+    store = empty_store(tmp_path)
     store.begin_run(make_run("a"))
     store.update_run("a", steps=300)
     for step in (100, 200, 300):
@@ -27,7 +26,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def play(store: Store, a: str, b: str, wins: int, losses: int, run: str = "evaluation-1") -> None:
+def play(store: Filled, a: str, b: str, wins: int, losses: int, run: str = "evaluation-1") -> None:
     """Evaluation games with a in either seat."""
     start = len(store.matches(run, "evaluation"))
     seats = [((b, a), int(i < wins)) if i % 2 == 0 else ((a, b), int(i >= wins)) for i in range(wins + losses)]
@@ -38,7 +37,7 @@ def play(store: Store, a: str, b: str, wins: int, losses: int, run: str = "evalu
     store.flush(force=True)
 
 
-def test_the_first_sentence_has_every_bot_worst_first(store: Store) -> None:
+def test_the_first_sentence_has_every_bot_worst_first(store: Filled) -> None:
     """Scores with intervals in order, what it loses to, and which bot it has not met, with the command that helps."""
     play(store, "hash200", "bot:hard", 10, 90)
     play(store, "hash200", "bot:based", 52, 48)
@@ -60,14 +59,14 @@ def test_the_first_sentence_has_every_bot_worst_first(store: Store) -> None:
 
 
 @pytest.mark.parametrize("best", ["two games", "champion"])
-def test_a_page_praises_the_best_of_the_rule(best: str, store: Store) -> None:
+def test_a_page_praises_the_best_of_the_rule(best: str, store: Filled) -> None:
     """Neither the highest rating of two games nor the highest bound beside a champion: the page names RUN@best."""
     play(store, "hash100", "bot:based", 20, 80)
     play(store, "hash100", "bot:hard", 0, 40)
     play(store, "hash200", "bot:based", 30, 70)
     play(store, "hash300", "bot:based", 2, 0)
     if best == "champion":
-        gate = store.begin_gate(make_gate(challenger="hash100", opponent="hash200"), lambda attempt: 0.05)
+        gate = store.gate_begins(make_gate(challenger="hash100", opponent="hash200"))
         store.end_gate(dataclasses.replace(gate, decision="passed", is_promoted=True), None)
     wanted = {"two games": "a@200, the best snapshot", "champion": "a@100, the champion"}[best]
     (game,) = read(store).games
@@ -78,7 +77,7 @@ def test_a_page_praises_the_best_of_the_rule(best: str, store: Store) -> None:
     assert named.agent_id == best_snapshot(store, "a") and game.summary.split()[1] == f"{named.name},"
 
 
-def test_few_games_are_said_to_be_few(store: Store) -> None:
+def test_few_games_are_said_to_be_few(store: Filled) -> None:
     """Where no snapshot has enough games the page says so, with the command that plays more; without any, too."""
     assert read(store).summary.startswith("brawl: no snapshot of run a (300 steps) that can play is rated yet. ")
     play(store, "hash300", "bot:hard", 2, 0)
@@ -89,7 +88,7 @@ def test_few_games_are_said_to_be_few(store: Store) -> None:
     assert "too few" not in read(store).summary
 
 
-def test_of_several_runs_the_best_of_all_is_named(store: Store) -> None:
+def test_of_several_runs_the_best_of_all_is_named(store: Filled) -> None:
     """Of the runs' best snapshots the one that the same rule prefers, and every run's is marked on the board."""
     store.begin_run(make_run("b"))
     store.update_run("b", steps=100)

@@ -22,6 +22,7 @@ from league.store.store import Store
 from tests.faces.test_report import drawn, play_a_match
 from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.faces import make_runs
+from tests.helpers.stores import Filled, files_of
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +58,13 @@ def fetch(address: str, method: str = "GET", **headers: str) -> tuple[int, dict[
         return error.code, dict(error.headers), error.read()
 
 
-def files_of(store: Path) -> dict[str, bytes]:
-    """All files beside a store, by name."""
-    return {str(path): path.read_bytes() for path in sorted(store.parent.rglob("*")) if path.is_file()}
-
-
 def test_it_serves_what_the_report_has_and_writes_nothing(store: Path) -> None:
     """The numbers are those of `read`; other hosts, other methods and unknown names are refused; no file changes."""
     before = files_of(store)
     with served(Views(store, print)) as address:
         status, headers, body = fetch(f"{address}data?run=m-0&run=k-1")
         found = json.loads(body)
-        expected = json.loads(json.dumps(to_json(read(Store.read_only(store), ["m-0", "k-1"]))))
+        expected = json.loads(json.dumps(to_json(read(Store.open(store), ["m-0", "k-1"]))))
         for game in (*found["games"], *expected["games"]):
             game["sections"] = [section for section in game["sections"] if section["id"] != "actions"]
         assert status == 200 and found["games"] == expected["games"] and found["listed"] == expected["listed"]
@@ -103,7 +99,7 @@ def test_many_readers_are_one_reading(store: Path, monkeypatch: pytest.MonkeyPat
     assert len(calls) == 1 and len(set(map(id, first))) == 1
     clock[0] += LONGEST_SECONDS - 1
     assert views.view(["m-0"]) is first[0], "the store has not changed"
-    opened = Store.open(store)
+    opened = Filled.open(store)
     opened.add_event("m-0", 1, "alarm:seats", "one wins")
     opened.flush(force=True)
     with views._working:
@@ -116,7 +112,7 @@ def test_many_readers_are_one_reading(store: Path, monkeypatch: pytest.MonkeyPat
 
 def test_choices_in_turn_take_their_share_of_a_core(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """28 choices that nobody has made yet, one after the other, take 5 % of a core, and so do mistakes."""
-    clock, found = [0.0], read(Store.read_only(store), ["m-0"])
+    clock, found = [0.0], read(Store.open(store), ["m-0"])
 
     def busy(_: Store, names: tuple[str, ...], films: object) -> object:
         until = time.process_time() + 0.02
@@ -166,17 +162,6 @@ def test_a_port_that_cannot_be_had_is_one_line(port: int | None, words: str, sto
         serve(port=taken.getsockname()[1] if port is None else port, store=store)
 
 
-def test_a_store_of_an_older_league_is_refused(tmp_path: Path) -> None:
-    """What would have to be written before it is read is left as it is."""
-    store = Store.create(tmp_path / "old.duckdb")
-    with store.connection.transaction() as con:
-        con.execute("DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
-    before = files_of(store.path)
-    with pytest.raises(StoreError, match="is of an older league; `league runs"):
-        serve(store=store.path)
-    assert files_of(store.path) == before
-
-
 @needs_chromium
 @pytest.mark.slow
 def test_the_live_page_in_chromium(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +172,7 @@ def test_the_live_page_in_chromium(store: Path, monkeypatch: pytest.MonkeyPatch)
         driver.get(address)
         drawn(driver)
         play_a_match(driver)
-        opened = Store.open(store)
+        opened = Filled.open(store)
         opened.add_event("m-0", 1, "alarm:seats", "seen while it ran")
         opened.flush(force=True)
         wait_for(driver, "document.body.textContent.includes('seen while it ran')", 120)

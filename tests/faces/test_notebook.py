@@ -24,10 +24,11 @@ from league.faces.jupyter import Progress
 from league.faces.notebook import Table
 from league.play.evaluation import Summary
 from league.printing.progress import TerminalWatcher
-from league.store.store import Store
+from league.store.rows import GameRow
 from league.training.run import Report, Start
 from league.types.results import MOST_ROWS, Grid, Result, as_html
 from tests.helpers.runs import SETS
+from tests.helpers.stores import empty_store
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {
@@ -41,7 +42,7 @@ LONG = [*SETS, "run.total_steps=640", "run.evaluate_every=256", "run.allow_short
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """A tiny run's result and its store."""
-    store = tmp_path_factory.mktemp("trained") / "league.duckdb"
+    store = tmp_path_factory.mktemp("trained")
     return league.train("smoke", env="matrix", device="cpu", overrides=LONG, store=store), store
 
 
@@ -52,14 +53,12 @@ def test_dir_shows_the_library() -> None:
     assert all(getattr(league, name) is not None for name in dir(league))
 
 
-def test_a_query_is_copied_and_lets_go_of_the_store(trained: tuple[Any, Path]) -> None:
-    """Rows are there when the store is written by somebody else; columns of one name have one each."""
+def test_a_query_is_copied(trained: tuple[Any, Path]) -> None:
+    """Rows are there when the call is over; columns of one name have one each."""
     store = trained[1]
     table = league.query("SELECT update, steps, steps FROM metric WHERE name = 'entropy' ORDER BY 1", store=store)
-    writer = Store.open(store)
-    with writer.writing():
-        assert table.columns == ("update", "steps", "steps_2") and table.rows[-1] == (5, 640, 640)
-        assert list(table.df()["steps"]) == [128, 256, 384, 512, 640] and len(table) == 5
+    assert table.columns == ("update", "steps", "steps_2") and table.rows[-1] == (5, 640, 640)
+    assert list(table.df()["steps"]) == [128, 256, 384, 512, 640] and len(table) == 5
     with pytest.raises(UsageError, match="a query reads"):
         league.query("DROP TABLE run", store=store)
 
@@ -75,9 +74,9 @@ def test_runs_metrics_and_payoff_are_the_store_s(trained: tuple[Any, Path], tmp_
     payoff = league.payoff(store=store)
     assert len(payoff.rows) == len(league.leaderboard(store=store).entries)
     assert payoff.to_df().shape == (len(payoff.rows), 4 + len(payoff.rows))
-    Store.create(tmp_path / "empty.duckdb")
+    empty_store(tmp_path).add_game(GameRow("g"))
     with pytest.raises(StoreError, match="no matches yet"):
-        league.payoff(store=tmp_path / "empty.duckdb")
+        league.payoff(store=tmp_path)
 
 
 @pytest.fixture

@@ -19,10 +19,11 @@ from league.faces import report as reports
 from league.faces.live import serve
 from league.faces.report import MAX_BYTES, report
 from league.printing import answers
+from league.store.rows import GameRow
 from league.store.store import Store
 from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.faces import HOSTILE, content, make_runs
-from tests.helpers.stores import empty_store, make_run
+from tests.helpers.stores import empty_store, files_of, make_run
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its report."""
     out = tmp_path_factory.mktemp("report") / "report.html"
-    before = store.read_bytes()
+    before = files_of(store)
     done = report(out=out, store=store)
-    assert store.read_bytes() == before, "a report writes nothing into the store"
+    assert files_of(store) == before, "a report writes nothing into the store"
     assert done.runs == ("m-0", "m-1", "k-1") and done.matches > 2
     assert done.num_bytes == out.stat().st_size < MAX_BYTES
     one = league.report("k-1", out.with_name("one.html"), matches=0, store=store)
@@ -113,8 +114,8 @@ def test_a_page_runs_its_own_scripts_alone(page: Path) -> None:
         ({"runs": ["m-9"]}, "no run `m-9`"),
         ({"out": "there.html"}, "is there already"),
         ({"matches": -1}, "matches=-1"),
-        ({"store": "empty.duckdb"}, "no run to report on yet; make one with `league train"),
-        ({"store": "begun.duckdb"}, "a: no update is made yet"),
+        ({"store": "none"}, "no run to report on yet; make one with `league train"),
+        ({"store": "begun"}, "a: no update is made yet"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -123,8 +124,8 @@ def test_bad_input_is_one_line(
     """What it is, and what to do; nothing is written."""
     monkeypatch.chdir(tmp_path)
     Path("there.html").write_text("mine")
-    empty_store(Path("empty.duckdb"))
-    empty_store(Path("begun.duckdb")).begin_run(make_run())
+    empty_store(Path("none")).add_game(GameRow("g"))
+    empty_store(Path("begun")).begin_run(make_run())
     before = sorted(tmp_path.iterdir())
     with pytest.raises(LeagueError, match=re.escape(words)):
         report(**{"store": store, **given})

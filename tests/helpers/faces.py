@@ -8,9 +8,9 @@ from typing import Any
 
 import league
 from league.store.rows import AgentRow
-from league.store.store import Store
 from league.types import MatchResult
 from tests.helpers.sizes import TINY
+from tests.helpers.stores import Filled
 
 HOSTILE = "</script><img src=x onerror=\"document.title='harmed'\"><a href='javascript:1'>{{7*7}}\u202e\n%{x}"
 SETTINGS = (*TINY, "run.replays=1")
@@ -18,11 +18,10 @@ SETTINGS = (*TINY, "run.replays=1")
 
 def make_runs(folder: Path) -> Path:
     """A store with the runs `m-0` and `m-1`, seeds of one thing, `k-1` of another game, and games of a hostile name."""
-    path = folder / "league.duckdb"
     for seed in (0, 1):
-        league.train("smoke", env="matrix", run=f"m-{seed}", seed=seed, overrides=SETTINGS, store=path)
-    league.train("smoke", env="kuhn", run="k-1", overrides=SETTINGS, store=path)
-    store = Store.open(path)
+        league.train("smoke", env="matrix", run=f"m-{seed}", seed=seed, overrides=SETTINGS, store=folder)
+    league.train("smoke", env="kuhn", run="k-1", overrides=SETTINGS, store=folder)
+    store = Filled.open(folder)
     run = store.find_run("m-0")
     newest = store.snapshots("m-0")[-1].agent_id
     store.add_agent(AgentRow("imported", "import", HOSTILE, run.game_id))
@@ -32,7 +31,7 @@ def make_runs(folder: Path) -> Path:
         for row in range(6)
     )
     store.flush(force=True)
-    return path
+    return folder
 
 
 def content(page: str) -> dict[str, Any]:

@@ -157,10 +157,10 @@ class ModesByNumber(Base):
 class KeysAlike(Base):
     """Two parts whose keys, joined by dots, are one name."""
 
-    observation_space = spaces.Dict({"a.b": spaces.Box(-1, 1, (2,)), "a": spaces.Dict({"b": spaces.Box(-1, 1, (2,))})})
+    observation_space = spaces.Dict({"a.b": spaces.Box(-1, 1, (2,)), "a": spaces.Dict({"b": spaces.Discrete(9)})})
 
     def see(self) -> Any:
-        return {"a.b": super().see(), "a": {"b": super().see()}}
+        return {"a.b": super().see(), "a": {"b": self.t}}
 
 
 class OneLong(Base):

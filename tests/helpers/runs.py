@@ -107,16 +107,16 @@ def failing(update: int, error: BaseException) -> AbstractContextManager[None]:
 def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **arguments: Any) -> tuple[Any, list[str]]:
     """A tiny matrix run whose store is in `folder`; its result and what was said."""
     notes = notes or Notes()
-    store, overrides = folder / "league.duckdb", (*SETS, *more)
+    overrides = (*SETS, *more)
     result = league.train(
-        stage, env="matrix", device="cpu", overrides=overrides, store=store, watcher=notes, **arguments
+        stage, env="matrix", device="cpu", overrides=overrides, store=folder, watcher=notes, **arguments
     )
     return result, notes.said
 
 
 def learned(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
     """What a run's learning left in the store: (step, update, agent id) of its snapshots, and its training matches."""
-    store = Store.open(folder / "league.duckdb")
+    store = Store.open(folder)
     snapshots = [(row.step, row.update, row.agent_id) for row in store.snapshots(run)]
     matches = [
         {**asdict(m), "run": "", "agents": [agent.replace(run, "me") for agent in m.agents]}
@@ -127,5 +127,5 @@ def learned(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
 
 def status(folder: Path, run: str) -> tuple[str, int]:
     """A run's status and steps in the store."""
-    row = Store.open(folder / "league.duckdb").find_run(run)
+    row = Store.open(folder).find_run(run)
     return row.status, row.steps

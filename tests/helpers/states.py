@@ -1,9 +1,12 @@
 """A saved state, to be compared."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from league.snapshots.state import load_state
 
 
 def flat(value: Any, at: str = "") -> dict[str, Any]:
@@ -14,3 +17,8 @@ def flat(value: Any, at: str = "") -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
         value = value.numpy()
     return {at: (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value}
+
+
+def learned_state(folder: Path) -> dict[str, Any]:
+    """All that the run of a folder goes on from, but who it is and where its rows are."""
+    return flat({name: part for name, part in load_state(folder / "state").items() if name not in ("id", "rows")})

@@ -1,36 +1,117 @@
-"""Rows for a store, and another process that holds it."""
+"""Rows for a store, and another process that uses it."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import league
-from league.store.rows import AgentRow, GateRow, RunRow, SnapshotRow
+from league.sessions.folders import begin_folder, begin_runs
+from league.store.folder import Folder
+from league.store.rows import AgentRow, GameRow, GateRow, LearnerRow, RatingRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]
 
 
-def empty_store(path: Path) -> Store:
-    """A store without rows: a copy of one that was made once, which takes a fifth of the time of making it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(_empty_file())
-    return Store.open(path)
+class Filled(Store):
+    """A store that is given rows of any owner, as no caller of the library gives them: each goes where it belongs."""
+
+    _folders: dict[str, Folder]
+
+    def begin_run(self, run: RunRow, learner: LearnerRow | None = None) -> None:
+        """Writes a run."""
+        (self.path / run.run).mkdir(exist_ok=True)
+        begin_folder(self.folder(run.run), run, self.identity_of(run, learner))
+
+    def begin_league(self, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> None:
+        """Writes a league and its runs."""
+        assert begin_runs(self, runs, learners)
+
+    def folder(self, name: str) -> Folder:
+        """What an owner writes; it is the evaluations' where there is no run of that name."""
+        self._folders = vars(self).setdefault("_folders", {})
+        if name not in self._folders:
+            self._folders[name] = Folder(self.path / name, self.view.say)
+        return self._folders[name]
+
+    def owner(self, name: str) -> Folder:
+        """The folder of a run, a gate or an import of that name, else the evaluations'."""
+        if (self.path / name / "run.json").is_file():
+            return self.folder(name)
+        shared = self.folder("evaluations-0")
+        if not (shared.path / "run.json").is_file():
+            shared.begin(self.identity("evaluations", shared.name))
+        return shared
+
+    def add_matches(self, matches: Iterable[MatchResult]) -> None:
+        """Buffers matches."""
+        for match in matches:
+            self.owner(match.run).add_matches([match])
+
+    def add_agent(self, agent: AgentRow) -> None:
+        """Notes an agent."""
+        self.owner("").add_agent(agent)
+
+    def add_game(self, game: GameRow) -> None:
+        """Notes a game."""
+        self.owner("").add_game(game)
+
+    def add_snapshot(self, snapshot: SnapshotRow) -> None:
+        """Notes a snapshot."""
+        self.folder(snapshot.run).add_snapshot(snapshot)
+
+    def add_event(self, run: str, *event: Any) -> None:
+        """Buffers an event."""
+        self.folder(run).add_event(*event)
+
+    def add_metrics(self, run: str, *metrics: Any) -> None:
+        """Buffers metrics."""
+        self.folder(run).add_metrics(*metrics)
+
+    def add_ratings(self, ratings: Sequence[RatingRow]) -> None:
+        """Buffers ratings."""
+        for rating in ratings:
+            self.owner(rating.run).add_ratings([rating])
+
+    def update_run(self, run: str, **noted: Any) -> None:
+        """Notes how far a run is."""
+        self.folder(run).note(**noted)
+        self.folder(run).flush(force=True)
+
+    def gate_begins(self, gate: GateRow, alpha_of: Callable[[int], float] = lambda attempt: 0.05) -> GateRow:
+        """Writes a gate that nobody plays."""
+        with ExitStack() as locks:
+            return self.begin_gate(gate, alpha_of, locks)[0]
+
+    def flush(self, force: bool = True) -> None:
+        """Writes all that waits."""
+        for folder in vars(self).get("_folders", {}).values():
+            folder.flush(force=force)
 
 
-@functools.cache
-def _empty_file() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        return Store.create(Path(folder) / "league.duckdb").path.read_bytes()
+def empty_store(path: Path) -> Filled:
+    """A store without rows."""
+    return Filled.create(path)
+
+
+def keeping_store(path: Path) -> Filled:
+    """A store without games in which evaluations are kept, since an owner is in it."""
+    store = empty_store(path)
+    store.owner("")
+    return store
+
+
+def files_of(store: Path) -> dict[str, bytes]:
+    """All files of a store, by name."""
+    return {str(path): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
 def make_match(**changes: Any) -> MatchResult:
@@ -74,7 +155,7 @@ def make_snapshot(run: str = "a", step: int = 100, **changes: Any) -> SnapshotRo
         "step": step,
         "update": step // 100,
         "agent_id": f"hash{step}",
-        "path": f"{run}/snapshots/{step}",
+        "path": f"{run}/snapshots/{step:010d}",
         "fingerprint": "f",
     }
     return SnapshotRow(**values | changes)
@@ -87,7 +168,7 @@ def make_agent(agent_id: str = "bot:based", **changes: Any) -> AgentRow:
 
 def store_of_match(path: Path, name: str) -> Path:
     """A store with one evaluation match of two agents, of which `name`, `import:` and a name, is the first."""
-    store = Store.create(path)
+    store = empty_store(path)
     store.begin_run(make_run())
     for agent in (name, "bot:based"):
         store.add_agent(make_agent(agent, name=agent.removeprefix("import:")))
@@ -132,26 +213,3 @@ def python(code: str, *args: object) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-HOLD = """
-import sys, duckdb
-con = duckdb.connect(sys.argv[1])
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
-
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Within it another process has the store open, until it reads a line."""
-    with python(HOLD, path) as process:
-        assert process.stdout is not None and process.stdout.readline() == "held\n"
-        yield process
-
-
-def release(process: subprocess.Popen[str]) -> None:
-    """Lets the holder end."""
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()

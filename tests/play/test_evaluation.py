@@ -20,9 +20,9 @@ from league.play.graphs import StepGraphs
 from league.play.opponents import stacked_shape as opponents_shape
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
-from league.store.store import Store
 from league.types import DRAW, MatchBatch, MatchResult, Origin
 from tests.helpers.capturing import COMPILED, Double
+from tests.helpers.stores import empty_store
 
 SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
@@ -295,7 +295,7 @@ def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
     """SQL finds for both seats of every evaluation match what the same match, played again alone, sums to."""
     results = meet(BASED, RANDOM, games=2 * MAX_PAIRS + 6)
     assert any(result.ordinal for result in results), "rows that play a second match"
-    store = Store.create(tmp_path / "league.duckdb")
+    store = empty_store(tmp_path)
     store.add_matches(results)
     store.flush(force=True)
     _, rows = store.query("SELECT seed, seat0_agent, seat1_agent, rewards FROM match WHERE kind = 'evaluation'")
@@ -308,7 +308,7 @@ def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
         while not batch.terminated[0]:
             batch.step()
             sums += batch.reward_terms[0]
-        assert rewards == dict(zip(batch.spec.reward_terms, map(tuple, sums.T.tolist()), strict=True))
+        assert rewards == dict(zip(batch.spec.reward_terms, sums.T.tolist(), strict=True))
         fired |= {term for term, pair in rewards.items() if pair[0] and pair[1]}
     assert len(rows) == len(results) and fired >= {"damage_dealt", "attack", "approach", "win"}
 

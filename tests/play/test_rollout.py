@@ -14,10 +14,10 @@ from league.play.graphs import StepGraphs
 from league.play.opponents import NO_SLOT
 from league.play.rollout import num_lanes
 from league.pool.pool import Pool
-from league.store.store import Store
 from league.types import EXTERNAL
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import WEIGHTS, make_collector, pool_config, same
+from tests.helpers.stores import empty_store
 
 
 def test_opponent_and_seat_change_only_at_a_match_end() -> None:
@@ -122,7 +122,7 @@ def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
     """SQL finds for both seats of every training match the sums of its steps' terms."""
     collector = make_collector(rows=6)
     terms = collector.lanes[0].batch.spec.reward_terms
-    store = Store.create(tmp_path / "league.duckdb")
+    store = empty_store(tmp_path)
     sums = np.zeros((6, 2, len(terms)))
     recount: dict[tuple[int, int], Any] = {}
     for update in range(1, 121):

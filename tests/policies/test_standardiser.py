@@ -163,6 +163,6 @@ def test_a_user_made_network_standardises_by_itself(example: str, tmp_path: Path
     path = str(Path(__file__).parents[2] / "examples" / example)
     sets = (*SMALL, "run.total_steps=256", "run.allow_short=true", "env.scale=100.0", "env.shift=7.0")
     league.train("smoke", env=ENV, run="r", policy=path, overrides=sets, store=tmp_path / "s", device="cpu")
-    _, weights = io.load(tmp_path / Store.open(tmp_path / "s").snapshots("r")[-1].path)
+    _, weights = io.load(tmp_path / "s" / Store.open(tmp_path / "s").snapshots("r")[-1].path)
     assert weights["body.0.mean"].tolist() == pytest.approx([7.0, 7.0, 107.0], abs=20)
     assert weights["body.0.deviation"].tolist() == pytest.approx([100.0, 100.0, 0.0], rel=0.2)

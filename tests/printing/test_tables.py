@@ -65,7 +65,7 @@ COMMANDS = {
 
 def make_store(folder: Path) -> Path:
     """A league's learner that has met three bots, another run, an import, events."""
-    store = empty_store(folder / "league.duckdb")
+    store = empty_store(folder)
     config = json.dumps({"rewards": {"win": 1.0, "damage_dealt": 2.0, "a_rather_long_term": -0.5}})
     for run, steps, status in (("long-run", 1_200_000, "stopped"), ("b", 4_096, "finished")):
         made = make_run(run, steps=steps, status=status, started_at=WHEN, config=config, fingerprint=run * 8, seed=3)
@@ -283,7 +283,7 @@ def test_a_long_board_is_brief_unless_asked(tmp_path: Path) -> None:
 
     Ranks are those of all, and JSON is whole.
     """
-    opened = empty_store(tmp_path / "league.duckdb")
+    opened = empty_store(tmp_path)
     opened.begin_run(make_run("long"))
     opened.add_game(GameRow("g", "brawl", "bot:based"))
     for step in range(0, 3000, 100):

@@ -7,19 +7,15 @@ import json
 import os
 import random
 import resource
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 import torch
@@ -32,21 +28,20 @@ from league.errors import ConfigError, LeagueError, SnapshotError, StoreError
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic
 from league.sessions import settling, sizing
-from league.sessions.recovery import lost_rows
 from league.snapshots.files import INDEX, PREVIOUS, WEIGHTS
 from league.snapshots.state import load_state, save_state
-from league.store import connection, flushing, writing
 from league.store import rows as records
-from league.store.keeping import kept_files
+from league.store import store as store_module
+from league.store.folder import Folder
+from league.store.segments import LISTING, ROWS, Listing
 from league.store.store import Store
 from league.training import probe as probe_module
 from league.training import recent, saving, training
-from league.training.run import Report
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.runs import ROOT, SETS, Notes, learned, stages, status, train
 from tests.helpers.sizes import SMALL_ROLLOUT, as_options
-from tests.helpers.stores import held, make_gate, make_match, make_run, make_snapshot, release
+from tests.helpers.stores import empty_store, make_gate, make_run, make_snapshot
 
 ALWAYS = "run.checkpoint_minutes=0.0000001"
 """A checkpoint at every update: by the clock, not by the steps."""
@@ -63,12 +58,12 @@ def _stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def resume(folder: Path, run: str = "matrix-1", notes: Notes | None = None, **more: Any) -> tuple[Any, list[str]]:
     """Carries a run of `folder` on; its result and what was said."""
     notes = notes or Notes()
-    return league.resume(run, store=folder / "league.duckdb", watcher=notes, **more), notes.said
+    return league.resume(run, store=folder, watcher=notes, **more), notes.said
 
 
 def everything(folder: Path, run: str = "matrix-1") -> tuple[Any, ...]:
     """All that learning left: snapshots (their ids are hashes of weights), matches, and each update's measurements."""
-    return (*learned(folder, run), Store.open(folder / "league.duckdb").query(METRICS)[1])
+    return (*learned(folder, run), Store.open(folder).query(METRICS)[1])
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +84,7 @@ def flip(path: Path, place: int = -1) -> None:
 
 def events(folder: Path) -> list[tuple[str, str]]:
     """Kind and message of every event."""
-    return Store.open(folder / "league.duckdb").query('SELECT kind, message FROM event ORDER BY "update"')[1]
+    return Store.open(folder).query('SELECT kind, message FROM event ORDER BY "update"')[1]
 
 
 # 2N updates are N, a stop, a resume, and N
@@ -373,7 +368,7 @@ def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "runs").mkdir()
     _, said = train(tmp_path / "runs", "long", ALWAYS, "agent.lstm_size=256")
     (line,) = [line for line in said if line.startswith("disk: ")]
-    config = config_module.from_json(json.loads(Store.open(tmp_path / "runs" / "league.duckdb").runs()[0].config))
+    config = config_module.from_json(json.loads(Store.open(tmp_path / "runs").runs()[0].config))
     spec, device = registry.spec("matrix", config.env.options), torch.device("cpu")
     needs = sizing.disk_needs(config, settling.footprint(config, spec, device), 0, 2, 3)
     assert line.startswith(f"disk: {needs.describe()}; ")
@@ -428,7 +423,7 @@ QUICK = ("agent.lstm_size=512", "agent.encoder_layers=1", "agent.encoder_width=6
 def command() -> list[str]:
     """`league train` of a matrix run of ten updates, as words."""
     sets = [*SMALL_ROLLOUT, *QUICK, ALWAYS, "run.total_steps=1280", "run.verbosity=2"]
-    given = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--store", "league.duckdb"]
+    given = ["train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--store", "."]
     return [*given, *as_options(sets)]
 
 
@@ -441,17 +436,13 @@ def test_a_full_disk_stops_nothing_but_the_end(tmp_path: Path) -> None:
     assert processes.run(*command(), cwd=whole).returncode == 0
     size = max(path.stat().st_size for path in (whole / "matrix-1" / "state").glob("*.safetensors"))
     snapshot = max(path.stat().st_size for path in (whole / "matrix-1" / "snapshots").glob("*/*.safetensors"))
-    store = (whole / "league.duckdb").stat().st_size
-    assert size * 0.9 > max(snapshot, store) + 2**18, "the limit lies between the state and the rest"
+    assert size * 0.9 > snapshot + 2**18, "the limit lies between the state and the rest"
     done = in_a_process(full, call_on_a_full_disk, int(0.9 * size), command())
     assert done.returncode == 1 and done.stdout == "" and "Traceback" not in done.stderr, done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("no checkpoint now, but the last one")]
     assert len(warnings) >= 5 and all("File too large" in line for line in warnings)
     last = done.stderr.splitlines()[-1]
-    assert (
-        "the run's state cannot be written" in last
-        and "make room, then `league resume matrix-1 --store league.duckdb`" in last
-    )
+    assert "the run's state cannot be written" in last and "make room, then `league resume matrix-1 --store .`" in last
     assert status(full, "matrix-1") == ("failed", 1_280)
     resume(full)
     assert status(full, "matrix-1") == ("finished", 1_280)
@@ -477,49 +468,23 @@ def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
 # The store
 
 
-def test_rows_that_a_store_has_lost_are_counted(unbroken: Any, tmp_path: Path) -> None:
-    """Matches gone since the checkpoint are said with their numbers, kept as an event, and training goes on."""
-    cut = tmp_path
-    train(cut, "long", notes=Notes(6))
-    with duckdb.connect(cut / "league.duckdb") as con:
-        count = con.execute("SELECT count(*) FROM match WHERE kind = 'training'").fetchone()
-        con.execute("""DELETE FROM match WHERE kind = 'training' AND "row" = 3""")
-        con.execute("""DELETE FROM match WHERE kind = 'evaluation' AND "update" = 2 AND "row" = 0""")
-    _, said = resume(cut)
-    (line,) = [line for line in said if "has lost" in line]
-    assert count is not None and f"of {count[0]} training matches up to update 6" in line
-    assert "evaluation matches" in line and events(cut)[0] == ("damage", line)
-    snapshots, matches, metrics = everything(cut)
-    expected = unbroken
-    assert (snapshots, metrics) == (expected[0], expected[2])
-    assert matches == [m for m in expected[1] if m["row"] != 3 or m["update"] > 6]
-
-
-def test_losses_are_told_from_growth() -> None:
-    """Fewer rows than were counted are a loss, as many or more are not."""
-    saved = {"training": [10, 5], "evaluation": [4, 2]}
-    assert lost_rows("a", saved, {"training": [10, 5], "evaluation": [9, 5]}) == ""
-    lost = lost_rows("a", saved, {"training": [8, 5]})
-    assert "4 of 4 evaluation matches up to update 2 and 2 of 10 training matches up to update 5 that" in lost
-
-
-@pytest.mark.slow
-def test_lost_rows_of_snapshots_are_restored_from_their_files(unbroken: Any, tmp_path: Path) -> None:
-    """The manifests hold what the rows did: the run goes on with its whole pool, and the rows are what they were."""
-    cut = tmp_path
-    train(cut, "long", notes=Notes(6))
-    before = Store.open(cut / "league.duckdb").snapshots("matrix-1")
-    with duckdb.connect(cut / "league.duckdb") as con:
-        con.execute("DELETE FROM snapshot WHERE step IN (128, 384)")
-    _, said = resume(cut)
-    assert any("the store had lost the snapshots at 128, 384 steps; their files have them restored" in s for s in said)
-    after = Store.open(cut / "league.duckdb").snapshots("matrix-1")
-    assert [row.agent_id for row in after[: len(before)]] == [row.agent_id for row in before]
-    assert [(row.path, row.parent, row.fingerprint) for row in after[: len(before)]] == [
-        (row.path, row.parent, row.fingerprint) for row in before
-    ]
-    assert after[: len(before)] == before
-    assert everything(cut) == unbroken
+@pytest.mark.parametrize("case", cases("bit", "end", slow=["gone"]))
+def test_lost_rows_are_said_and_stop_nothing(case: str, unbroken: Any, tmp_path: Path) -> None:
+    """A damaged or missing segment is named, kept as an event and never merged; put back, no row is missing."""
+    train(tmp_path, "long", notes=Notes(3))
+    folder = tmp_path / "matrix-1"
+    (listed,) = Listing.model_validate_json((folder / LISTING).read_bytes()).segments["match"]
+    segment = folder / ROWS / listed.name
+    content = segment.read_bytes()
+    segment.unlink() if case == "gone" else flip(segment, 40 if case == "bit" else -1)
+    _, said = resume(tmp_path, overrides=[ALWAYS])
+    (line,) = [line for line in said if f"its {listed.rows} rows are missing on boards: put the file back" in line]
+    assert str(segment) in line and ("damage", line) in events(tmp_path)
+    snapshots, matches, metrics = everything(tmp_path)
+    assert (snapshots, metrics) == (unbroken[0], unbroken[2])
+    assert len(matches) < len(unbroken[1]) and matches == [match for match in unbroken[1] if match in matches]
+    segment.write_bytes(content)
+    assert everything(tmp_path) == unbroken
 
 
 def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Path) -> None:
@@ -549,186 +514,6 @@ def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_pa
         path.write_bytes(data)
     resume(cut)
     assert everything(cut) == unbroken
-
-
-def test_a_lost_store_is_named_with_what_is_left(tmp_path: Path) -> None:
-    """Without its store a run cannot go on, and says so; its snapshots still play, and no new run takes its place."""
-    train(tmp_path, "long", notes=Notes(2))
-    (tmp_path / "league.duckdb").unlink()
-    with pytest.raises(StoreError, match=r"no store at .*, but files of matrix-1 are beside it; put a copy") as caught:
-        resume(tmp_path)
-    assert "\n" not in str(caught.value)
-    snapshot = str(tmp_path / "matrix-1" / "snapshots" / f"{128:010d}")
-    played = league.evaluate(snapshot, "bot:random", games=2, store=tmp_path / "league.duckdb", device="cpu")
-    assert played.summary.games == 2
-    assert train(tmp_path, "long", notes=Notes(1))[0].run == "matrix-2"
-
-
-WRITE_AND_DIE = """
-import os, sys
-import duckdb
-con = duckdb.connect(sys.argv[1])
-con.execute("CHECKPOINT")
-for i in range(int(sys.argv[2])):
-    con.execute("INSERT INTO metric VALUES ('a', ?, 1, 'loss', '', 0.5)", [i])
-os._exit(9)
-"""
-
-
-def store_with_a_log(path: Path, rows: int = 40) -> Path:
-    """A store with a run whose writer was killed before its log was written into the file; returns the log."""
-    Store.create(path).begin_run(make_run())
-    assert python(WRITE_AND_DIE, path, rows).returncode == 9
-    log = path.with_name(path.name + ".wal")
-    assert log.stat().st_size > 1000
-    return log
-
-
-def test_a_killed_writers_log_is_replayed(tmp_path: Path) -> None:
-    """A whole log costs nothing."""
-    store_with_a_log(tmp_path / "s.duckdb")
-    assert Store.open(tmp_path / "s.duckdb").query("SELECT count(*) FROM metric")[1] == [(40,)]
-
-
-@pytest.mark.parametrize("where", [0.1, 0.3, 0.8, "other"])  # in the middle, half of it is replayed without a word
-def test_a_log_that_cannot_be_replayed_is_set_aside(
-    where: float | str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The store opens without it and says so once; the log is kept, byte for byte, under another name."""
-    path = tmp_path / "s.duckdb"
-    log = store_with_a_log(path)
-    if isinstance(where, str):
-        other = store_with_a_log(tmp_path / "other.duckdb")
-        log.write_bytes(other.read_bytes())
-        other.unlink()
-    else:
-        flip(log, int(where * log.stat().st_size))
-    content = log.read_bytes()
-    for _ in range(2):
-        assert [run.run for run in Store.open(path).runs()] == ["a"]
-    assert Store.open(path).query("SELECT count(*) FROM metric")[1] == [(0,)]
-    (kept,) = tmp_path.glob("s.duckdb.wal.bad-*")
-    assert kept.read_bytes() == content
-    (warning,) = [record.getMessage() for record in caplog.records]
-    assert "its log cannot be replayed" in warning and kept.name in warning and "is lost" in warning
-
-
-@pytest.mark.slow
-def test_a_whole_log_is_not_set_aside_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be replayed now is no damage: one line, nothing is changed, and later all of it is there."""
-    path, said = tmp_path / "s.duckdb", list[str]()
-    log = store_with_a_log(path, 4000)
-    content = log.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setitem(connection._CONFIG, "memory_limit", "512KB")
-        with pytest.raises(StoreError, match=r"too little memory.*nothing was changed") as caught:
-            Store.open(path, said.append)
-    assert "\n" not in str(caught.value) and not said and log.read_bytes() == content
-    assert Store.open(path).query("SELECT count(*) FROM metric")[1] == [(4000,)]
-
-
-@pytest.mark.parametrize(
-    ("text", "is_damage"),
-    [
-        ("entry at byte position 5 computed checksum 1 does not match stored checksum 2", True),
-        ("Failed to decode LEB128 integer: data may be corrupt", True),
-        ("WAL does not match database file.", True),
-        ("Failed to commit: Failed to allocate block of 262144 bytes (bad allocation)", False),
-        ("Could not read from file: Input/output error", False),
-        ("Could not write file: No space left on device", False),
-        ("Unsupported WAL version 9, install a newer DuckDB", False),
-        ("Interrupted!", False),
-    ],
-)
-def test_only_what_is_proved_is_damage(text: str, is_damage: bool, tmp_path: Path) -> None:
-    """Wrong bytes and another file's are; memory, disk, rights and versions are not, whatever the path is called."""
-    log = tmp_path / "corrupt checksum" / "s.duckdb.wal"
-    error = duckdb.Error(f'IO Error: Failure while replaying WAL file "{log}": {text}')
-    assert connection._is_damaged(log, error) == is_damage
-
-
-def test_a_log_that_is_set_aside_is_told_to_the_watcher(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever watches hears of it, once, and nobody else does: `--quiet` reaches it."""
-    path, said = tmp_path / "s.duckdb", list[str]()
-    log = store_with_a_log(path)
-    flip(log, int(0.1 * log.stat().st_size))
-    for _ in range(2):
-        assert len(Store.open(path, said.append).runs()) == 1
-    (line,) = said
-    assert "its log cannot be replayed" in line and "is lost" in line and not caplog.records
-
-
-def test_a_cut_log_is_found_by_the_counts(tmp_path: Path) -> None:
-    """DuckDB says nothing of a log that was cut off; the rows counted at the checkpoint do."""
-    path = tmp_path / "s.duckdb"
-    store = Store.create(path)
-    store.begin_run(make_run())
-    store.add_matches(make_match(row=i) for i in range(20))
-    counts = store.checkpoint("a", 1)
-    assert counts == {"training": [20, 1]} == store.row_counts("a", 1)
-    assert not path.with_name("s.duckdb.wal").exists()
-    store.add_matches(make_match(update=2, row=i) for i in range(5))
-    store.flush(force=True)
-    assert store.row_counts("a", 1) == counts and store.row_counts("a", 2) == {"training": [25, 2]}
-
-
-@pytest.mark.slow
-def test_a_stop_while_the_store_is_held_loses_nothing(
-    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SIGTERM while a reader keeps the store: rows and status are kept beside it, and the run goes on."""
-    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.01)
-    path, stack = tmp_path / "league.duckdb", ExitStack()
-
-    class Meddler(Notes):
-        def report(self, report: Report) -> None:
-            if report.update == 3:
-                monkeypatch.setattr(connection, "LOCK_SECONDS", 0.05)
-                stack.enter_context(held(path))
-                signal.raise_signal(signal.SIGTERM)
-
-    with stack:
-        result, said = train(tmp_path, "long", notes=Meddler())
-        assert (result.status, result.updates, result.signal) == ("stopped", 3, signal.SIGTERM)
-    assert any("wait in league.duckdb.rows.000001" in line for line in said) and kept_files(path)
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
-    assert status(tmp_path, "matrix-1") == ("stopped", 384) and not kept_files(path)
-    resume(tmp_path)
-    assert everything(tmp_path) == unbroken
-
-
-@pytest.mark.slow
-def test_a_store_held_for_long_stops_no_training(
-    unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While another process keeps it rows wait in memory; warnings come ever more seldom; the end is the same."""
-    path, stack = tmp_path / "league.duckdb", ExitStack()
-    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.02)
-    clock = [0.0]
-    for module in (connection, flushing):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
-
-    class Meddler(Notes):
-        process: Any = None
-
-        def report(self, report: Report) -> None:
-            clock[0] += 20.0
-            if report.update == 2:
-                self.process = stack.enter_context(held(path))
-            if report.update == 8:
-                monkeypatch.setattr(connection, "LOCK_SECONDS", 30.0)
-                release(self.process)
-                self.process.wait(timeout=60)
-
-    notes = Meddler()
-    with stack:
-        train(tmp_path, "long", ALWAYS, notes=notes)
-    failed = [line for line in notes.said if line.startswith("no checkpoint now, but the last one stands: store")]
-    assert len(failed) in range(1, 7)
-    warnings = [line for line in notes.said if "rows wait in memory" in line]
-    assert [w.split(" s:")[0].split()[-1] for w in warnings][:4] == ["5", "10", "20", "40"][: len(warnings)]
-    assert everything(tmp_path) == unbroken
 
 
 def drop_override() -> None:
@@ -776,30 +561,30 @@ def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> 
         (["resume", "matrix-1"], 1, str(Path("matrix-1") / "lock")),
         (["train", "--env", "matrix", "--stage", "smoke"], 1, "matrix-2"),
     ):
-        done = with_read_only(folder, call_without_rights, [*words, "--store", "league.duckdb"])
+        done = with_read_only(folder, call_without_rights, [*words, "--store", "."])
         assert done.returncode == code and "Traceback" not in done.stderr, (words, done.stderr)
         assert said in done.stderr
     resume(folder)
 
 
 def flush_without_rights() -> None:
-    """Writes to a store that cannot be written."""
+    """Writes to a run that cannot be written."""
     drop_override()
-    store = Store.open("league.duckdb")
-    store.add_metrics("a", 1, 1, {"loss": 1.0})
-    assert not store.flush() and store.num_waiting == 1
+    folder = Folder(Path("a"), print)
+    folder.add_metrics(1, 1, {"loss": 1.0})
+    assert not folder.flush() and folder.num_waiting == 1
     with pytest.raises(StoreError) as caught:
-        store.flush(force=True)
-    print(str(caught.value).count("\n"), caught.value)
+        folder.flush(force=True)
+    print(caught.value)
 
 
 def test_a_store_that_became_read_only_stops_no_training(tmp_path: Path) -> None:
-    """When the store's rights are taken away, rows wait in memory and one line at the end says what to do."""
-    Store.create(tmp_path / "runs" / "league.duckdb")
+    """When the rights to it are taken away, rows wait in memory and one line at the end says what to do."""
+    empty_store(tmp_path / "runs").begin_run(make_run())
     done = with_read_only(tmp_path / "runs", flush_without_rights)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("0 store league.duckdb cannot be used") and "rights" in done.stdout
-    assert "1 rows wait in memory" in done.stderr
+    waits, refused = done.stdout.splitlines()
+    assert waits.startswith("1 rows wait in memory, tried again in 3 s: a/rows") and "rights" in refused
 
 
 # The clock
@@ -827,30 +612,29 @@ def test_the_clock_orders_nothing(unbroken: Any, tmp_path: Path, monkeypatch: py
     result, said = train(tmp_path, "long", ALWAYS, notes=Notes(7))
     resume(tmp_path, result.run)
     assert result.run == "matrix-2" and said[0].startswith("carrying on matrix-2 (short")
-    assert [row.run for row in Store.open(tmp_path / "league.duckdb").runs()] == ["matrix-1", "matrix-2"]
+    assert [row.run for row in Store.open(tmp_path).runs()] == ["matrix-1", "matrix-2"]
     assert everything(tmp_path, result.run)[:2] == unbroken[:2] and clock.calls > 30
 
 
 def test_champions_and_attempts_are_counted_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a clock that is set back after each gate, the last promotion holds and the attempts after it count."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
     store.begin_run(make_run())
     for step in (100, 200, 300):
         store.add_snapshot(make_snapshot(step=step))
-    store.flush(force=True)
+    store.flush()
     times = iter(datetime(2030, 1, 1, tzinfo=UTC) - timedelta(days=n) for n in range(99))
-    monkeypatch.setattr(writing, "now", lambda: next(times))
+    monkeypatch.setattr(store_module, "now", lambda: next(times))
     champion = None
     for number, challenger in enumerate(("hash200", "hash300"), 1):
-        gate = store.begin_gate(make_gate(f"g{number}", challenger=challenger, begun_at=next(times)), lambda n: 0.05)
+        gate = store.gate_begins(make_gate(f"g{number}", challenger=challenger, begun_at=next(times)))
         assert gate.attempt == 1
-        won = replace(gate, games=10, llr=3.0, decision="passed", is_promoted=True)
-        store.end_gate(won, champion)
+        store.end_gate(replace(gate, games=10, llr=3.0, decision="passed", is_promoted=True), champion)
         champion = store.champion("a")
         assert champion == challenger
     for attempt in (1, 2):
         gate = make_gate(f"late{attempt}", challenger="hash100", begun_at=next(times))
-        assert store.begin_gate(gate, lambda n: 0.05).attempt == attempt
+        assert store.gate_begins(gate).attempt == attempt
     assert [gate.gate for gate in store.gates("a")] == ["g1", "g2", "late1", "late2"]
 
 

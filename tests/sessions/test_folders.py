@@ -19,14 +19,14 @@ from league.printing.progress import TerminalWatcher
 from league.sessions import folders
 from league.sessions.retention import prune
 from league.snapshots import state as states
-from league.snapshots.state import read_state
+from league.store import folder as owners
+from league.store.folder import IDENTITY, STATUS
 from league.store.store import Store
 from league.training.learner import Learner
 from tests.helpers import processes
 from tests.helpers.cases import cases
-from tests.helpers.runs import at_update, stopping
+from tests.helpers.runs import stopping
 from tests.helpers.sizes import TINY, as_options
-from tests.helpers.stores import make_run
 
 STEPS = 32
 """Of a rollout of `TINY`."""
@@ -35,7 +35,7 @@ KINDS = ("run", "learner", "exploiter")
 
 def begin(kind: str, folder: Path, name: str = "a", **more: Any) -> Any:
     """Trains a run, a league of one learner, or an exploiter of that name; the last two go on where they are there."""
-    store = folder / "league.duckdb"
+    store = folder
     if kind == "run":
         return league.train("smoke", env="matrix", run=name, overrides=TINY, store=store, **more)
     if kind == "learner":
@@ -50,7 +50,7 @@ def begin(kind: str, folder: Path, name: str = "a", **more: Any) -> Any:
 def resume(kind: str, folder: Path, name: str = "a") -> Any:
     """`league resume NAME`."""
     go_on = {"run": league.resume, "learner": league.resume_league, "exploiter": league.resume_exploit}[kind]
-    return go_on(name, store=folder / "league.duckdb")
+    return go_on(name, store=folder)
 
 
 def run_of(kind: str, name: str = "a") -> str:
@@ -60,7 +60,7 @@ def run_of(kind: str, name: str = "a") -> str:
 
 def rows(folder: Path) -> Any:
     """What the store has of runs and matches."""
-    store = Store.open(folder / "league.duckdb")
+    store = Store.create(folder)
     return store.runs(), store.query("SELECT * FROM match ORDER BY ALL")[1]
 
 
@@ -78,7 +78,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[kind] = tmp_path_factory.mktemp(kind)
         with stopping(1):
             begin(kind, found[kind])
-        row = Store.open(found[kind] / "league.duckdb").find_run(run_of(kind))
+        row = Store.open(found[kind]).find_run(run_of(kind))
         assert (row.status, row.steps) == ("stopped", STEPS)
     return found
 
@@ -92,33 +92,9 @@ def stopped(originals: dict[str, Path], tmp_path: Path) -> Any:
 # Nothing is deleted that a call did not make
 
 
-def test_a_run_that_the_store_forgot_loses_no_file(tmp_path: Path) -> None:
-    """An older copy of the store is put back while a run trains, which then fails: states and snapshots are there."""
-    path = tmp_path / "league.duckdb"
-    Store.create(path)
-    older = path.read_bytes()
-
-    class Restored(Exception):
-        """Raised once the copy is back."""
-
-    def restore() -> None:
-        path.write_bytes(older)
-        raise Restored
-
-    with at_update(2, restore), pytest.raises(Restored):
-        begin("run", tmp_path)
-    assert Store.open(path).runs() == []
-    assert read_state(tmp_path / "a" / "state")["counters"]["steps"] == STEPS
-    assert sorted(x.name for x in (tmp_path / "a" / "snapshots").iterdir()) == [f"{0:010d}", f"{STEPS:010d}"]
-    with pytest.raises(UsageError, match=r"run=a: .*/a is there already, and the store .* knows no run of that name"):
-        begin("run", tmp_path)
-    with pytest.raises(UsageError, match=r"no run `a` in .*/a is a run's folder: put back the store that knows it"):
-        resume("run", tmp_path)
-
-
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts cannot be made: no row and no folder, and out of memory is one line that says what to call."""
-    path, make = tmp_path / "league.duckdb", registry.make
+    make = registry.make
 
     def make_few(name: str, *, rows: int, **rest: Any) -> Any:  # the run has 4, the checks before it others
         return bytes(2**60) if rows == 4 else make(name, rows=rows, **rest)
@@ -129,7 +105,7 @@ def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path, monkeypatch: pyt
             LeagueError, match=r"run=a: out of memory on cpu before it could play .*call again with --set"
         ):
             begin("run", tmp_path)
-    assert [x.name for x in tmp_path.iterdir()] == ["league.duckdb"] and Store.open(path).runs() == []
+    assert list(tmp_path.iterdir()) == []
     assert begin("run", tmp_path).status == "finished"
 
 
@@ -139,7 +115,8 @@ def test_snapshots_that_a_run_goes_back_behind_are_kept(stopped: Any, monkeypatc
     state = folder / "a" / "state"
     shutil.copytree(state, folder / "older")
     resume("run", folder)
-    Store.open(folder / "league.duckdb").update_run("a", status="stopped")
+    status = folder / "a" / STATUS
+    status.write_text(status.read_text().replace('"finished"', '"stopped"'))
     before = files(folder / "a" / "snapshots")
     shutil.rmtree(state)
     shutil.move(folder / "older", state)
@@ -174,39 +151,34 @@ def test_a_lost_state_is_never_begun_over(kind: str, stopped: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_that_is_there_is_not_taken(kind: str, tmp_path: Path) -> None:
-    """Whatever lies where a new run's folder would be keeps what is in it, and the store gets no row."""
+    """Whatever lies where a new run's folder would be keeps what is in it, and nothing begins."""
     (tmp_path / run_of(kind)).mkdir()
     (tmp_path / run_of(kind) / "mine").write_text("x")
     with pytest.raises(UsageError, match="is there already"):
         begin(kind, tmp_path)
-    assert Store.open(tmp_path / "league.duckdb").runs() == []
-    assert [path.name for path in (tmp_path / run_of(kind)).iterdir()] == ["mine"]
+    assert [path.name for path in tmp_path.glob("*/*")] == ["mine"] and Store.create(tmp_path).runs() == []
 
 
-@pytest.mark.parametrize("kind", cases("run", slow=KINDS))
-def test_two_stores_in_one_folder_share_no_run(kind: str, stopped: Any) -> None:
-    """A second store takes neither the name nor, with rows of its own, the folder of the first one's run."""
-    folder = stopped(kind)
+def test_a_folder_that_lost_who_it_is_loses_nothing_else(stopped: Any) -> None:
+    """Without its `run.json` nothing goes on from it or takes its place; put back, it is the run's again."""
+    folder = stopped("run")
+    identity = folder / "a" / IDENTITY
+    content = identity.read_bytes()
+    identity.unlink()
     before = files(folder)
-    first = (folder / "league.duckdb").rename(folder / "first.duckdb")
-    with pytest.raises(UsageError, match="is there already"):
-        begin(kind, folder)
-    (folder / run_of(kind)).rename(folder / "kept")
-    with stopping(1):
-        begin(kind, folder, seed=1)
-    shutil.rmtree(folder / run_of(kind))
-    (folder / "kept").rename(folder / run_of(kind))
-    with pytest.raises(SnapshotError, match=r"belongs to another store than .*league\.duckdb; restore its own"):
-        resume(kind, folder)
-    assert {name: data for name, data in files(folder).items() if name in before} == before
-    first.replace(folder / "league.duckdb")
-    assert resume(kind, folder).status == "finished"
+    with pytest.raises(UsageError, match=r"run=a: .*/a is there already"):
+        begin("run", folder)
+    with pytest.raises(StoreError, match=r"no folder in it has a run\.json"):
+        resume("run", folder)
+    assert files(folder) == before
+    identity.write_bytes(content)
+    assert resume("run", folder).status == "finished"
 
 
 @pytest.mark.parametrize("what", ["folder", "state"])
 @pytest.mark.parametrize("kind", cases("run", slow=KINDS))
 def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
-    """Two runs of one store whose folders, or states, were swapped: neither goes on, is pruned or plays the other's."""
+    """Two runs of one store whose folders, or states, were swapped: neither goes on or plays the other's."""
     folder = stopped(kind)
     with stopping(1):
         begin(kind, folder, name="b", seed=1)
@@ -216,33 +188,14 @@ def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
     (folder / "c").rename(b)
     before = rows(folder), files(folder)
     for name in "ab":
-        with pytest.raises(SnapshotError, match="is the folder of run" if what == "folder" else "is another run's"):
+        with pytest.raises(LeagueError, match=rf"no run `{name}`|league={name}: 1 of its 1 |is another run's"):
             resume(kind, folder, name)
-    store = Store.open(folder / "league.duckdb")
-    if what == "folder":
-        with pytest.raises(SnapshotError, match="is the folder of run"):
-            prune(store, run_of(kind), keep=1)
-        with pytest.raises(SnapshotError, match="holds another agent"):
-            league.evaluate(f"{run_of(kind)}@0", "bot:random", games=2, store=store.path, device="cpu")
+    said: list[str] = []
+    assert len(Store.create(folder, said.append).runs()) == (0 if what == "folder" else 2)
+    assert [f"it is run {run_of(kind, 'b')} by its run.json" in line for line in sorted(said)] == (
+        [True, False] if what == "folder" else []
+    )
     assert (rows(folder), files(folder)) == before
-
-
-def test_a_folder_without_a_mark_is_marked_if_it_agrees(stopped: Any) -> None:
-    """As of an older league: with the snapshots that the store has it is the run's, with others it is refused."""
-    folder = stopped("run")
-    mark = folder / "a" / folders.MARK
-    written = mark.read_text()
-    mark.unlink()
-    snapshot = folder / "a" / "snapshots" / f"{0:010d}"
-    manifest = (snapshot / "manifest.json").read_text()
-    (snapshot / "manifest.json").write_text(manifest.replace('"run": "a"', '"run": "other"'))
-    with pytest.raises(SnapshotError, match=r"holds other@0 .* which is not the snapshot that"):
-        resume("run", folder)
-    assert not mark.exists()
-    (snapshot / "manifest.json").write_text(manifest)
-    with stopping(2):
-        resume("run", folder)
-    assert mark.read_text() == written
 
 
 def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None:
@@ -252,7 +205,7 @@ def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None
         patch.setattr(states, "write_atomic", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             begin("run", tmp_path)
-    store = Store.open(tmp_path / "league.duckdb")
+    store = Store.open(tmp_path)
     assert store.find_run("a").steps == STEPS
     said: list[str] = []
 
@@ -270,34 +223,31 @@ def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None
     assert whole == again and len(store.matches("a", "training")) == len(store.matches("whole", "training"))
 
 
-def begin_and_die(kind: str, folder: Path, is_marked: bool) -> None:
-    """`begin`, killed where the run's folder is made, before or after it is marked; in a process of its own."""
-    write = folders._write
+def begin_and_die(kind: str, folder: Path) -> None:
+    """`begin`, killed where the folder of `a` is to be a run's, or a league's; in a process of its own."""
+    write = owners.write
 
-    def die(*arguments: Any) -> None:
-        if is_marked:
-            write(*arguments)
-        os.kill(os.getpid(), signal.SIGKILL)
+    def die(path: Path, *arguments: Any, **named: Any) -> None:
+        if path == folder / "a" / IDENTITY:
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(path, *arguments, **named)
 
-    folders._write = die
+    owners.write = die
     begin(kind, folder)
 
 
-@pytest.mark.parametrize("is_marked", [False, True])
-@pytest.mark.parametrize("kind", cases("run", slow=KINDS))
-def test_a_run_killed_before_its_row_leaves_its_name_free(kind: str, is_marked: bool, tmp_path: Path) -> None:
-    """Its folder is there and the store has nothing of it: the same call begins it."""
-    process = processes.Process(begin_and_die, [kind, tmp_path, is_marked], cwd=tmp_path)
+@pytest.mark.parametrize("kind", cases("learner", slow=KINDS))
+def test_a_run_killed_before_it_counts_leaves_its_name_free(kind: str, tmp_path: Path) -> None:
+    """Its folder is there, of a league those of its runs, and the store shows nothing: the same call begins it."""
+    process = processes.Process(begin_and_die, [kind, tmp_path], cwd=tmp_path)
     assert process.wait(60) == -signal.SIGKILL
-    assert (tmp_path / run_of(kind) / folders.MARK).exists() == is_marked
-    assert Store.open(tmp_path / "league.duckdb").runs() == []
+    assert list((tmp_path / run_of(kind)).iterdir()) and Store.create(tmp_path).runs() == []
     assert begin(kind, tmp_path).status == "finished"
 
 
 def test_a_folder_that_another_process_just_made_is_not_taken(tmp_path: Path) -> None:
     """It is as empty as one whose process was killed, and only its lock tells."""
-    store = Store.create(tmp_path / "league.duckdb")
-    with folders.new_folder(store, make_run("a")), pytest.raises(UsageError, match="is there already"):
+    with folders.new_folder(Store.create(tmp_path), "a"), pytest.raises(UsageError, match="is there already"):
         begin("run", tmp_path)
     assert begin("run", tmp_path).status == "finished"
 
@@ -310,16 +260,16 @@ def test_one_of_many_that_begin_a_run_at_once_has_it(tmp_path: Path) -> None:
     assert sorted(call.returncode for call in calls) == [0, 2, 2, 2], told
     for call, text in zip(calls, told, strict=True):
         assert call.returncode == 0 or "run=a: " in text.splitlines()[-1]
-    store = Store.open(tmp_path / "runs" / "league.duckdb")
+    store = Store.open(tmp_path / "runs")
     assert [row.status for row in store.runs()] == ["finished"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_is_not_called_as_the_stores_files_are(kind: str, tmp_path: Path) -> None:
-    """Its log is called `league.duckdb.wal`."""
-    with pytest.raises(UsageError, match=r"run=league\.duckdb\.wal.*: begins with the name of the file"):
-        begin(kind, tmp_path, name="league.duckdb.wal")
-    assert Store.open(tmp_path / "league.duckdb").runs() == []
+def test_a_run_is_not_called_as_the_catalogue_is(kind: str, tmp_path: Path) -> None:
+    """A folder of that name would keep it from being written."""
+    with pytest.raises(UsageError, match=r"run=league\.duckdb: the store's catalogue has that name"):
+        begin(kind, tmp_path, name="league.duckdb")
+    assert not list(tmp_path.glob("*/"))
 
 
 # A call that is refused
@@ -336,7 +286,7 @@ def test_a_call_that_is_refused_at_last_changes_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Learner, "load_state_dict", lambda *_: {}["another version"])
         with pytest.raises(SnapshotError, match="cannot be read by this league"):
-            go_on("a", store=folder / "league.duckdb", overrides=["pool.live_nets=3"])
+            go_on("a", store=folder, overrides=["pool.live_nets=3"])
     assert (rows(folder), files(folder)) == before
     assert resume(kind, folder).status == "finished"
 
@@ -384,8 +334,8 @@ def test_a_reader_of_the_progress_may_leave(tmp_path: Path, monkeypatch: pytest.
 def test_pruning_needs_no_room(small_disk: Path) -> None:
     """Where the disk has none for the mark, files go first; one that ends in between is finished by the next."""
     sets = [*TINY, "pool.snapshot_every=32", "run.total_steps=320"]
-    league.train("smoke", env="matrix", run="a", overrides=sets, store=small_disk / "league.duckdb")
-    store = Store.open(small_disk / "league.duckdb")
+    league.train("smoke", env="matrix", run="a", overrides=sets, store=small_disk)
+    store = Store.open(small_disk)
     with open(small_disk / "ballast", "wb", buffering=0) as file:
         for size in (2**16, 2**12, 2**6, 1):
             try:
@@ -402,8 +352,8 @@ def test_pruning_needs_no_room(small_disk: Path) -> None:
 def test_a_pruning_that_ended_before_its_mark_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store stays full to the end: the files are gone, which the next pruning writes down."""
     sets = [*TINY, "pool.snapshot_every=32", "run.total_steps=320"]
-    league.train("smoke", env="matrix", run="a", overrides=sets, store=tmp_path / "league.duckdb")
-    store = Store.open(tmp_path / "league.duckdb")
+    league.train("smoke", env="matrix", run="a", overrides=sets, store=tmp_path)
+    store = Store.open(tmp_path)
 
     def full(*_: object) -> None:
         raise StoreError(f"cannot be used ({os.strerror(28)})")

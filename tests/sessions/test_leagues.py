@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,7 +30,7 @@ from league.sessions.settling import Changes
 from league.sessions.steady import Steady
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
-from league.store import connection
+from league.store.folder import Folder
 from league.store.liveness import runs
 from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
@@ -355,7 +354,7 @@ def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_pat
     """Killed before a snapshot's state is saved the store has it not; killed after that, the next start adds it."""
     store = tmp_path / "league.duckdb"
     kill(
-        *(Store, "add_snapshot", lambda self, row: (row.run, row.step) == ("L.exploiter", 384)),
+        *(Folder, "commit", lambda self, _: self.name == "L.exploiter" and 384 in self._ready[1]),
         lambda: train(tmp_path),
     )
     assert load_state(tmp_path / "L.exploiter" / "state")["counters"]["steps"] == 384
@@ -459,7 +458,7 @@ def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tm
         league.resume_league("M", store=whole / "league.duckdb")
     with pytest.raises(ConfigError, match=r"pool\.mix has no self_play"):
         train(tmp_path, "pool.mix={'bot:random'=1.0}")
-    assert not (tmp_path / "league.duckdb").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
 
 
 @pytest.mark.slow
@@ -638,55 +637,23 @@ def test_a_signal_between_two_turns_stops_the_league(
     )
 
 
-def test_a_signal_ends_the_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While somebody else keeps the store, a league that waits for it to begin a turn ends all the same."""
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.1)
-    is_taken, is_over = threading.Event(), threading.Event()
-
-    def keep() -> None:
-        with connection._process_lock:
-            is_taken.set()
-            is_over.wait(60)
-
-    original, thread = session_module.wire, threading.Thread(target=keep)
-
-    def wire(*arguments: Any, **named: Any) -> Any:
-        run = original(*arguments, **named)
-        thread.start()
-        assert is_taken.wait(60)
-        return run
-
-    said: list[str] = []
-
-    class Impatient(Listener):
-        def say(self, message: str) -> None:
-            said.append(message)
-            if "waiting for the store" in message:
-                signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(session_module, "wire", wire)
-    store = tmp_path / "league.duckdb"
-    result = league.train_league(write(tmp_path), env="matrix", run="L", store=store, watcher=Impatient())
-    is_over.set()
-    thread.join()
-    assert (result.status, result.signal) == ("stopped", signal.SIGINT)
-    assert [line for line in said if "waiting" in line] and {row.status for row in Store.open(store).runs()} == {
-        "stopped"
-    }
-
-
-@pytest.mark.parametrize("place", cases("new_folder", slow=["write_atomic"]))
+@pytest.mark.parametrize("place", cases("new_folder", "begin_folder", slow=["write_atomic"]))
 def test_a_learner_killed_before_it_has_a_state_begins_again(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between its folder and its row, or within the writing of its first state."""
-    module = folders if place == "new_folder" else sys.modules["league.snapshots.state"]
-    is_late = {"new_folder": lambda _, row: row.run == RUNS[1], "write_atomic": lambda *_: True}[place]
-    monkeypatch.setattr(folders, "remove_folder", lambda *_: None)  # which a killed process does not come to
-    kill(module, place, is_late, lambda: train(tmp_path, "run.total_steps=128"))
-    state = tmp_path / "L.main" / "state"
-    assert state.is_dir() == (place == "write_atomic") and not (state / "state.json").exists()
-    assert state.parent.is_dir() and bool(Store.open(tmp_path / "league.duckdb").runs()) == (place == "write_atomic")
+    """Between two folders, between the `run.json` of one and the next, or within the writing of the first state."""
+    module = sys.modules["league.snapshots.state"] if place == "write_atomic" else folders
+    when = {
+        "new_folder": lambda _, name: name == RUNS[1],
+        "begin_folder": lambda _, row, identity: row.run == RUNS[1],
+        "write_atomic": lambda *_: True,
+    }[place]
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "remove_folder", lambda *_: None)  # which a killed process does not come to
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        kill(module, place, when, lambda: train(tmp_path, "run.total_steps=128"))
+    assert (tmp_path / "L.main" / "run.json").exists() == (place != "new_folder")
+    assert bool(Store.create(tmp_path).runs()) == (place == "write_atomic") == (tmp_path / "L.main" / "state").is_dir()
     done, _ = train(tmp_path, "run.total_steps=128")
     assert [(x.status, x.steps) for x in done.learners] == [("finished", 128)] * 3
 
@@ -707,21 +674,19 @@ def test_a_learner_killed_after_its_last_state_is_finished_by_the_next_call(tmp_
 # Damage
 
 
-def test_a_lost_state_is_refused_and_nothing_forgotten(whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lost", "words"), [("L.main/state", r"L\.main"), ("L.main", "league=L: 1 of its 3 learners cannot be read")]
+)
+def test_a_lost_state_is_refused_and_nothing_forgotten(lost: str, words: str, whole: Path, tmp_path: Path) -> None:
     """Without its state, or its folder, a learner that has trained is no new one."""
     folder = shutil.copytree(whole, tmp_path / "copy")
-    store = Store.open(folder / "league.duckdb")
-    for lost in ("L.main/state", "L.main"):
-        shutil.move(folder / lost, tmp_path / "aside")
-        before = learned(folder), files_in(folder)
-        with pytest.raises(SnapshotError, match=r"L\.main"):
-            train(folder, "run.total_steps=1024")
-        with pytest.raises(SnapshotError, match=r"L\.main"):
-            league.resume_league("L", store=store.path)
-        files = {name: data for name, data in files_in(folder).items() if not name.endswith((LOCK, ".duckdb"))}
-        assert learned(folder) == before[0]
-        assert files == {name: data for name, data in before[1].items() if name in files}
-        shutil.move(tmp_path / "aside", folder / lost)
+    shutil.move(folder / lost, tmp_path / "aside")
+    before = files_in(folder)
+    with pytest.raises(SnapshotError, match=words):
+        train(folder, "run.total_steps=1024")
+    with pytest.raises(SnapshotError, match=words):
+        league.resume_league("L", store=folder)
+    assert {name for name, _ in before.items() ^ files_in(folder).items() if not name.endswith(LOCK)} == set()
 
 
 @pytest.mark.slow
@@ -772,13 +737,12 @@ def test_a_damaged_snapshot_of_another_is_named_once(whole: Path, tmp_path: Path
 def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path) -> None:
     """Neither row nor files: where a learner would have to load it, it says whose is missing."""
     folder = shutil.copytree(whole, tmp_path / "copy")
-    store = Store.open(folder / "league.duckdb")
+    store = Store.open(folder)
     first = store.snapshots("L.main")[-1].agent_id
-    with store.connection.transaction() as con:
-        con.execute("DELETE FROM snapshot WHERE run = 'L.exploiter' OR run = 'L.breadth'")
+    shutil.rmtree(folder / "L.exploiter")
     shelf = plan_of(store, "L.main").shelf
     assert shelf.load_policy(first) is not None
-    with pytest.raises(SnapshotError, match=r"run=L\.main: the snapshot abc.* is neither in .* nor on disk"):
+    with pytest.raises(SnapshotError, match=r"run=L\.main: the snapshot abc.* is not in .*; put it back"):
         shelf.load_policy("abc")
 
 
@@ -808,10 +772,8 @@ def test_names_of_leagues_and_learners_are_checked(whole: Path, tmp_path: Path) 
     """No run takes a league's name; a learner is named once."""
     folder = shutil.copytree(whole, tmp_path / "copy")
     store = folder / "league.duckdb"
-    with pytest.raises(UsageError, match=r"run=L: a league of that name is already in .*`league resume L --store"):
+    with pytest.raises(UsageError, match=r"run=L: league `L` is already in .*`league resume L --store"):
         league.train("smoke", env="matrix", run="L", overrides=SMALL, store=store)
-    with pytest.raises(UsageError, match="run `L` is already in"):
-        Store.open(store).begin_run(replace(Store.open(store).find_run("L.main"), run="L"))
     with pytest.raises(UsageError, match=r"--learner exploiter: L\.main is a learner itself"):
         league.resume_league("L.main", learner="exploiter", store=store)
     with pytest.raises(UsageError, match="--learner manin: the league has no such learner; did you mean `main`"):

@@ -112,7 +112,7 @@ def test_a_game_that_fails_in_a_worker_before_the_run_begins_changes_nothing(tmp
     (tmp_path / "sums.py").write_text(dying)
     with pytest.raises(LeagueError, match=r"worker 1 of 2 .* died, exit code 3; it printed nothing"):
         train(tmp_path, "r", "env.workers=2")
-    with pytest.raises(LeagueError, match="no run"):
+    with pytest.raises(LeagueError, match="no store"):
         Store.open(tmp_path / "league.duckdb").find_run("r")
 
 

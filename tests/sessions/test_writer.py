@@ -38,7 +38,7 @@ def on_disk(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("phase", "times"), cases(("write a snapshot", 3), slow=[("write rows", 1), ("sync a file", 1), ("sync a file", 6)])
+    ("phase", "times"), cases(("write a snapshot", 3), slow=[("sync a file", 1), ("sync a file", 6)])
 )
 def test_a_kill_while_they_are_written(phase: str, times: int, whole: Path, tmp_path: Path) -> None:
     """Killed with a snapshot half written, state and store name whole ones; resumed, it is the run never killed."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from league.snapshots.agent import MAX_SEED
-from league.store.codec import MAX_MATCH_SEED, TABLES, as_arrays, from_columns, key_of, to_columns
+from league.store.codec import KINDS, MAX_MATCH_SEED, as_arrays, from_columns, key_of, replay_columns, to_columns
 from league.store.rows import (
     AgentRow,
     EventRow,
@@ -18,8 +18,7 @@ from league.store.rows import (
     LearnerRow,
     RatingRow,
 )
-from league.store.store import Store
-from tests.helpers.stores import make_gate, make_match, make_run, make_snapshot
+from tests.helpers.stores import empty_store, make_agent, make_gate, make_match, make_run, make_snapshot
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ROWS = [
@@ -52,13 +51,16 @@ def test_a_moment_is_utc_in_its_column() -> None:
 
 
 def test_a_text_that_is_no_unicode_is_stored_spelt_out(tmp_path: Path) -> None:
-    """An exception of a user's code, and a path, may hold lone surrogates, which the database does not take."""
+    """An exception of a user's code, and a path, may hold lone surrogates, which files do not take."""
     event = EventRow("a", 1, None, "code_failed", "ValueError: \ud800 é", AT)
     assert to_columns(event)["message"] == "ValueError: \\ud800 é"
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path)
+    store.begin_run(make_run())
     store.add_event("a", 1, "code_failed", event.message)
+    store.add_agent(make_agent("bot:\ud800"))
     store.flush(force=True)
-    assert [row.message for row in store.events()] == ["ValueError: \\ud800 é"]
+    assert [row.message for row in store.events("a")] == ["ValueError: \\ud800 é"]
+    assert [row.agent_id for row in store.agents("g")] == ["bot:\\ud800"]
 
 
 def test_columns_that_no_row_has_are_refused() -> None:
@@ -69,28 +71,26 @@ def test_columns_that_no_row_has_are_refused() -> None:
             from_columns(AgentRow, list(wrong), list(wrong.values()))
 
 
+MATCH = make_match(replay="moves")
+
+
 @pytest.mark.parametrize(
-    ("table", "row"),
+    ("kind", "row", "key"),
     [
-        ("match", to_columns(make_match(), finished_at=AT)),
-        ("game", to_columns(ROWS[2])),
-        ("agent", to_columns(ROWS[1])),
-        ("snapshot", to_columns(ROWS[3])),
-        ("rating", to_columns(ROWS[5], rated_at=AT)),
-        ("event", to_columns(ROWS[8])),
+        ("match", to_columns(MATCH, finished_at=AT), ("a", "training", 1, 0, 0)),
+        ("replay", replay_columns(MATCH, to_columns(MATCH))[0], ("a", "training", 1, 0, 0)),
+        ("rating", to_columns(ROWS[5], rated_at=AT), ("a", 1, "g", "sample", 0.0, "elo", "h")),
+        ("event", to_columns(ROWS[8]), ()),
     ],
 )
-def test_a_row_has_every_column_of_its_table(table: str, row: dict[str, Any]) -> None:
+def test_a_row_has_every_column_of_its_kind(kind: str, row: dict[str, Any], key: tuple[Any, ...]) -> None:
     """What is written is found by name, and a row replaces another one by its key alone."""
-    arrays = as_arrays(table, [row, row])
-    assert list(arrays) == list(TABLES[table].columns) and {len(array) for array in arrays.values()} == {2}
-    assert len(key_of(table, row)) == len(TABLES[table].key)
+    arrays = as_arrays(kind, [row, row])
+    assert list(arrays) == list(KINDS[kind]) and {len(array) for array in arrays.values()} == {2}
+    assert key_of(kind, row) == key
 
 
-def test_a_match_may_have_any_seed_of_64_bits_and_a_user_of_63(tmp_path: Path) -> None:
+def test_a_match_may_have_any_seed_of_64_bits_and_a_user_of_63() -> None:
     """Seeds of matches are drawn from 64 bits and kept whole; a user's must be one that every generator takes."""
     assert (MAX_MATCH_SEED, MAX_SEED) == (2**64 - 1, 2**63 - 1)
-    store = Store.create(tmp_path / "s.duckdb")
-    store.add_matches([make_match(seed=MAX_MATCH_SEED)])
-    store.flush(force=True)
-    assert [match.seed for match in store.matches("a", "training")] == [MAX_MATCH_SEED]
+    assert as_arrays("match", [to_columns(make_match(seed=MAX_MATCH_SEED), finished_at=AT)])["seed"] == [2**64 - 1]

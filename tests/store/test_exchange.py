@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import itertools
 import json
+import os
 import shutil
 import unicodedata
 from dataclasses import replace
@@ -20,7 +22,7 @@ import league
 from league.boards.naming import find_rated
 from league.boards.standings import leaderboard
 from league.cli import app
-from league.errors import LeagueError, UsageError
+from league.errors import LeagueError, StoreError, UsageError
 from league.store import exchange, formats, pgn
 from league.store.exchange import export_matches, import_matches
 from league.store.filegames import FileGame, FileGames
@@ -29,6 +31,7 @@ from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
 from tests.helpers.cases import cases
+from tests.helpers.stores import Filled, empty_store, files_of
 
 HASH = "ab" * 32
 
@@ -45,33 +48,37 @@ def parse(data: bytes, name: str) -> tuple[list[FileGame], FileGames]:
     return list(found), found
 
 
+def name_of(file: Path) -> str:
+    """What an import of a file is called."""
+    return f"import-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+
+
 @pytest.fixture
-def store(original: Path, tmp_path: Path) -> Store:
+def store(original: Path, tmp_path: Path) -> Filled:
     """A copy of `original`."""
-    return Store.open(shutil.copy(original, tmp_path / "a.duckdb"))
+    return Filled.open(shutil.copytree(original, tmp_path / "a"))
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bots, a snapshot and an exported agent of game g, sampled and greedy games, and some that were played twice."""
-    store = Store.create(tmp_path_factory.mktemp("original") / "a.duckdb")
-    with store.writing():
-        store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
-        store.begin_run(RunRow("twin", "brawl", "g", "f", 1, "smoke", "{}"))
-        store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
-        store.flush(force=True)
-        store.add_snapshot(SnapshotRow(HASH, "twin", 100, 1, "twin/100", "f"))
-        store.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
-        store.flush(force=True)
+    store = empty_store(tmp_path_factory.mktemp("original"))
+    for run in ("r", "twin"):
+        store.begin_run(RunRow(run, "brawl", "g", "f", 1, "smoke", "{}"))
+        store.add_snapshot(SnapshotRow(HASH, run, 100, 1, f"{run}/100", "f"))
+    for agent, kind, name in (
+        ("bot:based", "bot", "bot:based"),
+        ("import:Q", "import", "Q"),
+        ("bot:a", "bot", "bot:a"),
+    ):
+        store.add_agent(AgentRow(agent, kind, name, "g"))
     pairs = [(HASH, "bot:based"), ("bot:based", HASH), ("import:Q", HASH), ("bot:a", "bot:based")]
     pairs.append(("bot:a", "import:Q"))
-    store.add_agent(AgentRow("import:Q", "import", "Q", "g"))
-    store.add_agent(AgentRow("bot:a", "bot", "bot:a", "g"))
     rows = [game(i, pairs[i % 5], (0, 1, DRAW, 0, 1, 1, DRAW)[i % 7]) for i in range(60)]
     greedy = [replace(m, row=100 + m.row, seed=m.row // 10, sampling="greedy", winner=m.row // 10 % 2) for m in rows]
     again = [replace(m, run="again") for m in rows[:20]]  # an evaluation repeated with its seed
     store.add_matches([*rows, *greedy, *again])
-    store.flush(force=True)
+    store.flush()
     return store.path
 
 
@@ -84,16 +91,19 @@ def board(path: Path, sampling: Any) -> dict[str, tuple[float, ...]]:
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("names", cases(True, slow=[False]))
 def test_an_export_imported_into_an_empty_store_rates_equally(
-    store: Store, tmp_path: Path, suffix: str, names: bool
+    store: Filled, tmp_path: Path, suffix: str, names: bool
 ) -> None:
     """Sampled and greedy boards are the same, games that count once included, whatever the format."""
-    file, other = tmp_path / f"m{suffix}", tmp_path / "b.duckdb"
+    file, other = tmp_path / f"m{suffix}", tmp_path / "b"
     written = export_matches(file, names=names, store=store.path)
     assert (
         written.matches == 48 + 24 + 17
     )  # of nets sampled and greedy (4 pairs, 6 seeds), of bots (18 seeds, one twice)
     done = import_matches(file, store=other)
-    assert (done.run, done.read, done.imported, done.skipped) == ("import-1", written.matches, written.matches, {})
+    assert (done.run, done.read, done.imported, done.skipped) == (
+        *(name_of(file), written.matches, written.matches),
+        {},
+    )
     ids = {HASH: "import:r@100"} if names else {}
     for sampling in ("sample", "greedy"):
         expected = {ids.get(agent, agent): values for agent, values in board(store.path, sampling).items()}
@@ -104,7 +114,7 @@ def test_an_export_imported_into_an_empty_store_rates_equally(
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_an_export_imported_where_it_came_from_changes_nothing(store: Store, tmp_path: Path, suffix: str) -> None:
+def test_an_export_imported_where_it_came_from_changes_nothing(store: Filled, tmp_path: Path, suffix: str) -> None:
     """Matches that the store has are not counted again, alone or beside new ones."""
     file = tmp_path / f"m{suffix}"
     export_matches(file, names=True, store=store.path)
@@ -134,12 +144,12 @@ def test_every_column_is_kept(tmp_path: Path) -> None:
     least = {"game_id": "h", "seat0": "A", "seat1": HASH, "winner": "draw"}
     file.write_text(f"{json.dumps(full)}\n\n{json.dumps(least)}\n{json.dumps(least)}\n")
     with pytest.raises(UsageError, match="line 1: game_id='h' is not --game-id g"):
-        import_matches(file, game_id="g", store=tmp_path / "s.duckdb")
-    assert not (tmp_path / "s.duckdb").exists()
-    done = import_matches(file, run="friends", store=tmp_path / "s.duckdb")
+        import_matches(file, game_id="g", store=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+    done = import_matches(file, run="friends", store=tmp_path / "s")
     assert (done.run, done.game_ids, done.joined) == ("friends", ("h",), ())
     assert done.new == ("A", "bot:b", HASH[:12])
-    opened = Store.open(tmp_path / "s.duckdb")
+    opened = Store.open(tmp_path / "s")
     first, second, third = opened.matches("friends", "evaluation")
     seats, seed = ("import:A", "bot:b"), 2**64 - 1
     assert first == MatchResult("friends", "evaluation", 0, 0, 0, "h", seats, seed, 1, "knocked out", 7, 21, "greedy")
@@ -154,7 +164,7 @@ def test_every_column_is_kept(tmp_path: Path) -> None:
     }
 
 
-def test_names_join_the_agents_that_the_store_has(store: Store, tmp_path: Path) -> None:
+def test_names_join_the_agents_that_the_store_has(store: Filled, tmp_path: Path) -> None:
     """A snapshot by label or id, a bot, an agent from outside by name or id: each is one agent, seen once."""
     file = tmp_path / "m.csv"
     file.write_text(
@@ -162,24 +172,25 @@ def test_names_join_the_agents_that_the_store_has(store: Store, tmp_path: Path) 
     )
     done = import_matches(file, game="brawl", store=store.path)
     assert done.new == ("nobody", "nobody2") and set(done.joined) == {"r@100", "Q", "bot:based"}
-    seats = [match.agents for match in store.matches("import-1", "evaluation")]
+    seats = [match.agents for match in store.matches(done.run, "evaluation")]
     assert seats[:3] == [(HASH, "import:Q"), (HASH, "import:Q"), ("bot:based", HASH)]
     assert seats[3] == ("import:nobody", "import:nobody2")
 
 
-def test_one_file_is_imported_once(store: Store, tmp_path: Path) -> None:
+def test_one_file_is_imported_once(store: Filled, tmp_path: Path) -> None:
     """The same content under any name is refused and says as what it is there; runs get names of their own."""
     text = "seat0,seat1,winner\na,b,0\n"
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(text)
-    assert import_matches(tmp_path / "a.csv", game_id="g", store=store.path).run == "import-1"
-    with pytest.raises(UsageError, match=r"b\.csv: its content was imported before, as import-1 \(1 matches"):
+    first = import_matches(tmp_path / "a.csv", game_id="g", store=store.path).run
+    assert first == name_of(tmp_path / "a.csv")
+    with pytest.raises(UsageError, match=rf"b\.csv: its content was imported before, as {first} \(1 matches"):
         import_matches(tmp_path / "b.csv", game_id="g", run="x", store=store.path)
     (tmp_path / "b.csv").write_text("seat0,seat1,winner\na,b,1\n")
-    for taken in ("r", "e", "import-1"):
+    for taken in ("r", "evaluations-0", first):
         with pytest.raises(UsageError, match=f"run={taken}: that name is taken"):
             import_matches(tmp_path / "b.csv", game_id="g", run=taken, store=store.path)
-    assert import_matches(tmp_path / "b.csv", game_id="g", store=store.path).run == "import-2"
+    assert import_matches(tmp_path / "b.csv", game_id="g", store=store.path).run == name_of(tmp_path / "b.csv")
 
 
 def rows_of(store: Store) -> list[tuple[Any, ...]]:
@@ -207,36 +218,37 @@ GREW = ["a,b,0", "b,a,0", "a,c,draw", "c,b,1", "a,b,0", "b,c,1"]
 )
 def test_a_file_that_continues_an_import_does_not_count_it_twice(later: list[str], tmp_path: Path) -> None:
     """It is refused with the import's name and both ways on; --replace puts it in the import's place."""
-    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file, path = tmp_path / "m.csv", tmp_path / "s"
     file.write_text("\n".join(["seat0,seat1,winner", "only here,a,0", *GREW]))
-    import_matches(file, game_id="g", store=path)
+    first = import_matches(file, game_id="g", store=path).run
     store = Store.open(path)
     before = rows_of(store)
     file.write_text("\n".join(["seat0,seat1,winner", *later]))
-    with pytest.raises(UsageError, match=r"of import-1 \(7 games of m\.csv\); pass --replace .* or --as-new"):
+    with pytest.raises(UsageError, match=rf"of {first} \(7 games of m\.csv\); pass --replace .* or --as-new"):
         import_matches(file, game_id="g", store=path)
     assert rows_of(store) == before
     done = import_matches(file, game_id="g", replace=True, store=path)
-    assert (done.run, done.imported, done.replaced) == ("import-2", len(later), {"import-1": 7})
-    assert store.query("SELECT run, count(*) FROM match GROUP BY run")[1] == [("import-2", len(later))]
-    assert store.query("SELECT run, matches FROM import")[1] == [("import-2", len(later))]
+    assert (done.run, done.imported, done.replaced) == (name_of(file), len(later), {first: 7})
+    assert store.query("SELECT run, count(*) FROM match GROUP BY run")[1] == [(done.run, len(later))]
+    assert store.query("SELECT run, matches FROM import")[1] == [(done.run, len(later))]
+    assert sorted(os.listdir(path)) == [done.run, "league.duckdb"]
     assert {agent.name for agent in store.agents("g")} == {"a", "b", "c"}, "who played nowhere any more is gone"
-    with pytest.raises(UsageError, match="imported before, as import-2"):
+    with pytest.raises(UsageError, match=f"imported before, as {done.run}"):
         import_matches(file, game_id="g", replace=True, store=path)
 
 
 def test_a_file_with_more_columns_continues_an_import(tmp_path: Path) -> None:
     """The same games exported again with times and seeds are the same games, in another format, too."""
-    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file, path = tmp_path / "m.csv", tmp_path / "s"
     file.write_text("\n".join(["seat0,seat1,winner", *GREW]))
-    import_matches(file, game_id="g", store=path)
+    first = import_matches(file, game_id="g", store=path).run
     seats = [row.split(",") for row in GREW]
     lines = [
         {"seat0": a, "seat1": b, "winner": w, "seed": i, "played_at": f"2026-01-0{i + 1}"}
         for i, (a, b, w) in enumerate(seats)
     ]
     (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(UsageError, match="of import-1"):
+    with pytest.raises(UsageError, match=f"of {first}"):
         import_matches(tmp_path / "m.jsonl", game_id="g", store=path)
     assert import_matches(tmp_path / "m.jsonl", game_id="g", replace=True, store=path).imported == 6
     more = [*lines, lines[0] | {"played_at": "2026-02-01", "seed": 9}]
@@ -247,7 +259,7 @@ def test_a_file_with_more_columns_continues_an_import(tmp_path: Path) -> None:
 
 def test_other_games_that_look_alike_have_a_way_in(tmp_path: Path) -> None:
     """Bare results may be equal by chance: --as-new counts them; with times that differ nobody has to ask."""
-    path = tmp_path / "s.duckdb"
+    path = tmp_path / "s"
     for name, text in {"a": "a,b,0\n" * 10, "b": "a,b,0\n" * 12, "c": "a,c,0\na,b,0\n"}.items():
         (tmp_path / f"{name}.csv").write_text(f"seat0,seat1,winner\n{text}")
     import_matches(tmp_path / "a.csv", game_id="g", store=path)
@@ -288,14 +300,14 @@ def test_spreadsheets_and_people_write_files_in_their_ways(tmp_path: Path) -> No
 
 def test_one_name_in_two_forms_is_one_agent_and_two_cases_are_told(tmp_path: Path) -> None:
     """Composed and decomposed letters are the same; `Bob` and `bob` are two, which is pointed out."""
-    file, path = tmp_path / "m.csv", tmp_path / "s.duckdb"
+    file, path = tmp_path / "m.csv", tmp_path / "s"
     nfc, nfd = "Zo\u00e9", "Zoe\u0301"
     file.write_text(f"seat0,seat1,winner\n{nfc},Bob,0\n{nfd},bob,1\n", encoding="utf-8")
     done = import_matches(file, game_id="g", store=path)
     assert done.new == (nfc, "Bob", "bob") and done.alike == (("Bob", "bob"),)
-    store = Store.open(path)
-    store.add_agent(AgentRow(f"import:{nfd}x", "import", f"{nfd}x", "g"))  # as an older import wrote it
-    store.flush(force=True)
+    store = Filled.open(path)
+    store.add_agent(AgentRow(f"import:{nfd}x", "import", f"{nfd}x", "g"))
+    store.flush()
     file.write_text(f"seat0,seat1,winner\n{nfc}x,BOB,0\n", encoding="utf-8")
     done = import_matches(file, game_id="g", store=path)
     assert done.joined == (f"{nfd}x",) and done.alike == (("BOB", "Bob", "bob"),)
@@ -306,17 +318,23 @@ def test_one_name_in_two_forms_is_one_agent_and_two_cases_are_told(tmp_path: Pat
         find_rated(store, "Bobb")
 
 
-def test_a_failed_import_leaves_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the last write of an import fails, its matches and its record are not there either."""
+@pytest.mark.parametrize("where", ["folder.write_listing", "folder.write", "store._put"])
+def test_a_failed_import_leaves_nothing(
+    where: str, store: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where any of its writes fails no game, agent or folder of it is there, and it can be imported then."""
     file = tmp_path / "m.csv"
     file.write_text("seat0,seat1,winner\nnew,bot:based,0\n")
-    before = store.query("SELECT count(*) FROM match")[1]
-    bad = AgentRow("", "import", "", "g")
-    with monkeypatch.context() as patch, pytest.raises(Exception, match="agent_id"):
-        patch.setattr(exchange, "AgentRow", lambda *values: bad)
+    before = files_of(store.path), store.agents("g"), store.query("SELECT count(*) FROM match")[1]
+
+    def refuse(*given: Any, **more: Any) -> None:
+        raise StoreError("no room")
+
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="no room"):
+        patch.setattr(f"league.store.{where}", refuse)
         import_matches(file, game_id="g", store=store.path)
-    assert store.query("SELECT count(*) FROM match")[1] == before
-    assert store.query("SELECT count(*) FROM import")[1] == [(0,)]
+    assert (files_of(store.path), store.agents("g"), store.query("SELECT count(*) FROM match")[1]) == before
+    assert import_matches(file, game_id="g", store=store.path).new == ("new",)
 
 
 def test_pgn_games_are_read_by_their_tags(tmp_path: Path) -> None:
@@ -398,26 +416,26 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_one_line(case: str, store: Store, tmp_path: Path) -> None:
+def test_a_bad_file_is_one_line(case: str, store: Filled, tmp_path: Path) -> None:
     """Each names the file, the line, the value and the rule, and the store stays byte for byte."""
     name, text, words = BAD[case]
     (tmp_path / name).write_text(text)
-    before = store.path.read_bytes()
+    before = files_of(store.path)
     with pytest.raises(UsageError) as refused:
         import_matches(tmp_path / name, game_id="g", store=store.path)
     for word in [name, *words]:
         assert word in str(refused.value), f"{word!r} is not in {refused.value}"
-    assert store.path.read_bytes() == before
+    assert files_of(store.path) == before
 
 
-def test_other_bad_calls_are_one_line(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_bad_calls_are_one_line(store: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Encodings, missing files, folders, sizes, run names, and a game that is unknown or not told."""
     good = tmp_path / "m.csv"
     good.write_text("seat0,seat1,winner\na,b,0\n")
     (tmp_path / "latin.pgn").write_bytes(PGN.replace('"b"', '"é"').encode("latin-1"))
     (tmp_path / "folder.csv").mkdir()
     store.add_matches([game(0, ("bot:x", "bot:y"), 0, run="h", game_id="h")])
-    store.flush(force=True)
+    store.flush()
     calls: list[tuple[dict[str, Any], str]] = [
         ({"file": tmp_path / "latin.pgn"}, r"latin.pgn, line 2: byte 0xe9 is not UTF-8"),
         ({"file": tmp_path / "none.csv"}, "none.csv: cannot be read .No such file"),
@@ -433,14 +451,14 @@ def test_other_bad_calls_are_one_line(store: Store, tmp_path: Path, monkeypatch:
         with pytest.raises(UsageError, match=words):
             import_matches(**{"file": good, "game_id": "g", "store": store.path} | changes)
     with pytest.raises(UsageError, match="nothing tells the game"):
-        import_matches(good, store=tmp_path / "new.duckdb")
-    assert not (tmp_path / "new.duckdb").exists()
+        import_matches(good, store=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
     monkeypatch.setattr(exchange, "MAX_BYTES", 10)
     with pytest.raises(UsageError, match="more than the 10 allowed"):
         import_matches(good, game_id="g", store=store.path)
 
 
-def test_exports_that_cannot_be_are_refused(store: Store, tmp_path: Path) -> None:
+def test_exports_that_cannot_be_are_refused(store: Filled, tmp_path: Path) -> None:
     """A file that is there stays; unknown runs, kinds and endings, and names that no file can hold, are one line."""
     (tmp_path / "there.csv").write_text("mine")
     calls: list[tuple[str, dict[str, Any], str]] = [
@@ -455,22 +473,22 @@ def test_exports_that_cannot_be_are_refused(store: Store, tmp_path: Path) -> Non
             export_matches(tmp_path / name, store=store.path, **changes)
     assert (tmp_path / "there.csv").read_text() == "mine"
     store.add_matches([game(0, ("a\nb", "bot:y"), 0, run="odd")])
-    store.flush(force=True)
+    store.flush()
     with pytest.raises(UsageError, match="of odd has letters that cannot be seen"):
         export_matches(tmp_path / "m.pgn", store=store.path)
     assert not (tmp_path / "m.pgn").exists()
 
 
-def test_training_matches_are_written_but_not_taken_in(store: Store, tmp_path: Path) -> None:
+def test_training_matches_are_written_but_not_taken_in(store: Filled, tmp_path: Path) -> None:
     """A learner changes as it plays, so what it did in training must not come back as something that rates."""
     store.add_matches([game(0, ("r", "bot:based"), 0, run="r", kind="training")])
-    store.flush(force=True)
+    store.flush()
     assert export_matches(tmp_path / "m.csv", kind="training", store=store.path).matches == 1
     with (tmp_path / "m.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["seat0"], row["winner"], row["kind"]) == ("r", "0", "training")
     with pytest.raises(UsageError, match="kind='training' must be evaluation"):
-        import_matches(tmp_path / "m.csv", store=tmp_path / "b.duckdb")
+        import_matches(tmp_path / "m.csv", store=tmp_path / "b")
 
 
 tokens = st.sampled_from(
@@ -507,7 +525,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 )
 
 
-def test_any_names_are_data(store: Store, tmp_path: Path) -> None:
+def test_any_names_are_data(store: Filled, tmp_path: Path) -> None:
     """Matches of any two names are taken in and come back by export the same, or are refused in one line."""
     numbers = itertools.count()
 
@@ -533,10 +551,10 @@ def test_any_names_are_data(store: Store, tmp_path: Path) -> None:
     check()
 
 
-def test_an_import_is_taken_back_as_if_it_had_not_been(store: Store, tmp_path: Path) -> None:
+def test_an_import_is_taken_back_as_if_it_had_not_been(store: Filled, tmp_path: Path) -> None:
     """Its games and its own agents go, with the boards that were made with them; what others brought stays."""
     store.add_matches([game(0, ("bot:x", "bot:y"), 0, run="h", game_id="i")])
-    store.flush(force=True)
+    store.flush()
     before = leaderboard(store, game_id="i").to_json()
     (tmp_path / "a.csv").write_text("seat0,seat1,winner\nbot:x,ann,0\nann,ben,1\n")
     (tmp_path / "b.csv").write_text("seat0,seat1,winner\nbot:x,ann,1\nann,cat,0\n")
@@ -546,33 +564,35 @@ def test_an_import_is_taken_back_as_if_it_had_not_been(store: Store, tmp_path: P
     assert [row.run for row in league.imports(store=store.path)] == ["a", "b"]
     gone = league.remove_import("b", store=store.path)
     assert (gone.run, gone.file, gone.matches) == ("b", "b.csv", 2)
-    assert store.query("SELECT count(*) FROM rating WHERE run = '' AND game_id = 'i'")[1] == [(0,)]
     assert {agent.name for agent in store.agents("i")} == {"bot:x", "ann", "ben"}
     assert {entry.name for entry in leaderboard(store, game_id="i").entries} == {"bot:x", "bot:y", "ann", "ben"}
+    import_matches(tmp_path / "b.csv", run="b", game_id="i", store=store.path)
     league.remove_import("a", store=store.path)
+    assert {agent.name for agent in store.agents("i")} == {"bot:x", "ann", "cat"}, "ann plays in b, too"
+    league.remove_import("b", store=store.path)
     assert leaderboard(store, game_id="i").to_json() == before and not league.imports(store=store.path)
     with pytest.raises(UsageError, match=r"no import `h`.*league imports list"):
         league.remove_import("h", store=store.path)
     assert store.matches("h", "evaluation"), "what is no import is not removed"
 
 
-def test_the_commands_list_imports_and_take_one_back(store: Store, tmp_path: Path) -> None:
+def test_the_commands_list_imports_and_take_one_back(store: Filled, tmp_path: Path) -> None:
     """As text and as JSON."""
     (tmp_path / "a.csv").write_text("seat0,seat1,winner\nann,ben,1\n")
-    import_matches(tmp_path / "a.csv", game_id="i", store=store.path)
+    name = import_matches(tmp_path / "a.csv", game_id="i", store=store.path).run
 
     def call(*words: str) -> str:
         done = CliRunner().invoke(app, ["imports", *words, "--store", str(store.path)])
         assert done.exit_code == 0
         return done.stdout
 
-    assert "import-1" in call("list") and json.loads(call("list", "--json"))["imports"][0]["file"] == "a.csv"
-    assert call("remove", "import-1") == "removed: import-1 with its 1 games of a.csv\n"
+    assert name in call("list") and json.loads(call("list", "--json"))["imports"][0]["file"] == "a.csv"
+    assert call("remove", name) == f"removed: {name} with its 1 games of a.csv\n"
     assert json.loads(call("list", "--json")) == {"schema": 1, "imports": []}
 
 
 def test_a_file_after_which_nobody_could_be_rated_is_refused(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too many agents, or too closely linked, are one line, and nothing is written."""
     everybody = itertools.combinations("abcdefgh", 2)

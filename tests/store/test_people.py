@@ -16,6 +16,7 @@ from league.store.store import Store
 from league.types import DRAW
 from tests.helpers.cases import cases
 from tests.helpers.processes import run
+from tests.helpers.stores import empty_store
 
 HASH = "ab" * 32
 
@@ -23,7 +24,7 @@ HASH = "ab" * 32
 def bring(folder: Path, name: str, text: str, **how: Any) -> tuple[Imported, list[tuple[str, str, int]]]:
     """What an import into a new store says, and the seats' names and winners that it has then."""
     (folder / name).write_text(text, encoding="utf-8")
-    path = folder / f"{name}.duckdb"
+    path = folder / f"store of {name}"
     done = import_matches(folder / name, **{"game_id": "g"} | how, store=path)
     found = Store.open(path).matches(done.run, "evaluation")
     return done, [(*(agent.removeprefix("import:") for agent in m.agents), m.winner) for m in found]
@@ -49,7 +50,7 @@ def test_a_winner_that_is_a_seat_and_a_name_is_refused(called: str, suffix: str,
     name = f"m.{suffix}"
     with pytest.raises(UsageError, match=r"two meanings.*winner_seat.*winner_name") as refused:
         bring(tmp_path, name, text("winner", [w for _, _, w in rows]))
-    assert f"line {3 if suffix == 'csv' else 2}" in str(refused.value) and not (tmp_path / f"{name}.duckdb").exists()
+    assert f"line {3 if suffix == 'csv' else 2}" in str(refused.value) and not (tmp_path / f"store of {name}").exists()
     expected = [(called, "b", 1), ("b", called, 1), ("b", "c", 1)]
     assert bring(tmp_path, f"seat.{suffix}", text("winner_seat", ["1", "1", "1"]))[1] == expected
     if called in ("0", "1", "1-0", "0-1"):
@@ -97,21 +98,21 @@ def test_the_meaning_of_a_winner_does_not_change_between_rows(tmp_path: Path) ->
 def test_own_files_have_one_meaning(suffix: str, tmp_path: Path) -> None:
     """Agents called as winners are come back by export with the same games."""
     _, found = bring(tmp_path, "s.csv", "seat0,seat1,winner_seat\n0,1,0\n1,0,0\ndraw,1,draw\n1,*,1\n")
-    export_matches(tmp_path / f"m{suffix}", names=True, store=tmp_path / "s.csv.duckdb")
-    import_matches(tmp_path / f"m{suffix}", store=tmp_path / "b.duckdb")
-    again = Store.open(tmp_path / "b.duckdb").matches("import-1", "evaluation")
+    export_matches(tmp_path / f"m{suffix}", names=True, store=tmp_path / "store of s.csv")
+    done = import_matches(tmp_path / f"m{suffix}", store=tmp_path / "b")
+    again = Store.open(tmp_path / "b").matches(done.run, "evaluation")
     assert [(*(a.removeprefix("import:") for a in m.agents), m.winner) for m in again] == found
-    boards = [leaderboard(Store.open(tmp_path / f"{name}.duckdb")).boards[0].entries for name in ("s.csv", "b")]
+    boards = [leaderboard(Store.open(tmp_path / name)).boards[0].entries for name in ("store of s.csv", "b")]
     assert [e.name for e in boards[0]] == [e.name for e in boards[1]]
 
 
 def test_a_name_of_two_agents_and_a_game_by_name_are_refused(tmp_path: Path) -> None:
     """RUN@STEP that is an outside agent's name, too, and a game's name where its id belongs."""
-    store = Store.create(tmp_path / "s.duckdb")
+    store = empty_store(tmp_path / "s")
     store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
     store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
     store.add_agent(AgentRow("import:r@100", "import", "r@100", "g"))
-    store.flush(force=True)
+    store.flush()
     (tmp_path / "m.csv").write_text("seat0,seat1,winner\nr@100,b,0\n")
     with pytest.raises(UsageError, match=r"line 2: seat0='r@100' names 2 agents; give the id of one"):
         import_matches(tmp_path / "m.csv", game_id="g", store=store.path)
@@ -130,7 +131,7 @@ def test_times_without_a_zone_are_told(tmp_path: Path) -> None:
     rows = "a,b,0,2026-05-01 12:00\na,b,1,2026-05-01T12:00+02:00\na,b,1,2026-05-02\n"
     done, _ = bring(tmp_path, "m.csv", f"seat0,seat1,winner,played_at\n{rows}")
     assert done.without_zone == 2
-    shown = run("import", "m.csv", "--game-id", "g", "--store", "s.duckdb", cwd=tmp_path)
+    shown = run("import", "m.csv", "--game-id", "g", "--store", "s", cwd=tmp_path)
     assert "2 games have a time without a zone, read as UTC" in " ".join(shown.stdout.split()), shown
 
 
@@ -254,11 +255,11 @@ def test_the_command_tells_what_it_left_out(tmp_path: Path) -> None:
     bad = TAGS.format("a", "b", "9-0")
     (tmp_path / "m.pgn").write_text(TAGS.format("a", "b", "1-0") + "\n" + bad)
     words = ["import", tmp_path / "m.pgn", "--game-id", "chess", "--store"]
-    shown = run(*words, tmp_path / "a.duckdb", cwd=tmp_path)
+    shown = run(*words, tmp_path / "a", cwd=tmp_path)
     text = " ".join(shown.stdout.split())
     assert shown.returncode == 0 and "1 of 2 games" in text, shown
     assert "left out: 1, cannot be read" in text and "line 5: Result '9-0'" in text
-    found = json.loads(run(*words, tmp_path / "b.duckdb", "--json", cwd=tmp_path).stdout)
+    found = json.loads(run(*words, tmp_path / "b", "--json", cwd=tmp_path).stdout)
     assert found["skipped"] == {"cannot be read": 1} and "line 5" in found["first_bad"]
-    shown = run(*words, tmp_path / "c.duckdb", "--strict", cwd=tmp_path)
-    assert shown.returncode == 2 and "line 5: Result '9-0'" in shown.stderr and not (tmp_path / "c.duckdb").exists()
+    shown = run(*words, tmp_path / "c", "--strict", cwd=tmp_path)
+    assert shown.returncode == 2 and "line 5: Result '9-0'" in shown.stderr and not (tmp_path / "c").exists()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,9 @@ from league.boards.standings import leaderboard
 from league.store.liveness import runs
 from league.store.locks import LOCK, alone, held, is_held
 from league.store.store import Store
-from tests.helpers.phases import Told
 from tests.helpers.processes import Process, league, run
 from tests.helpers.sizes import SMALL, as_options
-from tests.helpers.stores import python
+from tests.helpers.stores import empty_store, make_match, make_run, python
 
 TRAIN = [
     *("train", "--stage", "smoke", "--env", "matrix", "--device", "cpu", "--json"),
@@ -29,7 +30,7 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 def poll(until: float) -> None:
     """Reads boards, statuses and rows of the store up to a time (of `time.time`), and prints what it found."""
-    store = Store.open("runs/league.duckdb")
+    store = Store.open("runs")
     looks, longest, games = 0, 0.0, 0
     while time.time() < until or looks < 4:
         started = time.monotonic()
@@ -46,7 +47,7 @@ def poll(until: float) -> None:
 def wait_for(store: Path, count: int) -> Store:
     """The store once `count` runs of it have made an update."""
     for _ in range(6000):
-        if store.exists() and sum(run.update > 0 for run in Store.open(store).runs()) == count:
+        if Store.is_there(store) and sum(run.update > 0 for run in Store.open(store).runs()) == count:
             return Store.open(store)
         time.sleep(0.05)
     raise AssertionError("the trainers made no update")
@@ -57,7 +58,7 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     """Nobody fails; every run's match rows are as many as its learner counted, no update is missing; `runs` knows who
     lives: both at first, then one that was killed has died, and one that was stopped is stopped."""
     trainers = [league(*TRAIN, "--seed", seed, cwd=tmp_path, **PIPES) for seed in range(2)]
-    store = wait_for(tmp_path / "runs/league.duckdb", 2)
+    store = wait_for(tmp_path / "runs", 2)
     assert {run.run: status for run, status in runs(store)} == {"matrix-1": "running", "matrix-2": "running"}
     readers = [Process(poll, [time.time() + seconds], cwd=tmp_path, **PIPES) for _ in range(3)]
     looks = []
@@ -89,33 +90,75 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     print(f"\n{seconds} s: looks {[look['looks'] for look in looks]}, the longest {longest:.2f} s")
 
 
-HOLD = """
-import sys
-from league.store.store import Store
-with Store.open(sys.argv[1]).reading():
-    print("held", flush=True)
-    sys.stdin.read()
+WRITE = """
+import sys, time
+from pathlib import Path
+from league.store.folder import Folder
+from tests.helpers.stores import make_match
+folder = Folder(Path(sys.argv[1]), print)
+for update in range(1, 41):
+    folder.add_matches(make_match(run=folder.name, update=update, ordinal=i) for i in range(20))
+    folder.add_metrics(update, update, {"loss": 1.0})
+    folder.flush(force=True)
+    if update % 4 == 0:
+        folder.prepare()
+        folder.commit()
 """
 
 
-def test_a_reader_that_stays_does_not_stop_the_training(tmp_path: Path) -> None:
-    """While one reader keeps the store, updates go on; their rows come when it lets go."""
-    trainer = Told(*TRAIN, "--quiet", "--set", "run.checkpoint_minutes=10", cwd=tmp_path, **PIPES)
-    store = wait_for(tmp_path / "runs/league.duckdb", 1)
-    with python(HOLD, tmp_path / "runs/league.duckdb") as reader:
-        assert reader.stdout is not None and reader.stdout.readline() == "held\n"
-        held_at, updates = time.monotonic(), 0
-        while updates < 3:
-            assert trainer.until("learn")
-            updates += trainer.at > held_at
-        assert reader.poll() is None
-        reader.communicate("")
-    trainer.process.send_signal(signal.SIGINT)
-    out, err = trainer.process.communicate(timeout=120)
-    trainer.close()
-    assert trainer.process.returncode == 130 and "Traceback" not in err
-    written = store.query("SELECT count(*) FROM metric WHERE name = 'matches'")[1][0][0]
-    assert written == json.loads(out)["updates"]
+def test_writers_and_readers_never_wait_for_each_other(tmp_path: Path) -> None:
+    """Two processes write folders of one store while a reading is held in a third, and one reads again and again: the
+    held one sees its moment to its end, the others every write whole, though segments are merged and removed."""
+    store = empty_store(tmp_path)
+    for name in ("a", "b"):
+        store.begin_run(make_run(name))
+    held_one = Store.open(tmp_path, pytest.fail)
+    asked = "SELECT (SELECT count(*) FROM match WHERE run = r), (SELECT count(*) FROM metric WHERE run = r)"
+    with held_one.reading(), python(WRITE, tmp_path / "a") as a, python(WRITE, tmp_path / "b") as b:
+        looks = {"a": [0], "b": [0]}
+        while looks["a"][-1] + looks["b"][-1] < 80:
+            assert {a.poll(), b.poll()} <= {None, 0}
+            for name, seen in looks.items():
+                ((matches, updates),) = store.query(f"{asked} FROM (VALUES ('{name}')) t(r)")[1]
+                assert matches == 20 * updates >= 20 * seen[-1], "no half of a write, and rows never go"
+                assert len(store.matches(name, "training")) >= matches
+                seen.append(updates)
+        assert held_one.matches("a", "training") == held_one.matches("b", "training") == []
+    assert len(held_one.matches("a", "training")) == 800
+    for name in ("a", "b"):
+        listing = json.loads((tmp_path / name / "segments.json").read_text())
+        assert len({*looks[name]}) > 3 and len(listing["segments"]["match"]) < 8
+
+
+def test_callers_that_evaluate_at_once_have_folders_of_their_own(tmp_path: Path) -> None:
+    """And one that comes later takes one of those, so that there are as many as there were callers at once."""
+    store = empty_store(tmp_path)
+    for _ in range(2):
+        with store.evaluations() as one, Store.create(tmp_path).evaluations() as other:
+            assert one.path != other.path
+            for row, folder in enumerate((one, other)):
+                folder.add_matches([make_match(run=folder.name, kind="evaluation", row=row)])
+    with pytest.raises(ZeroDivisionError), store.evaluations() as one:
+        one.add_matches([make_match(run="broken off", kind="evaluation")])
+        _ = 1 // 0
+    assert len(store.matches("broken off", "evaluation")) == 1, "what was played is kept"
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
+def test_threads_read_and_write_at_once(tmp_path: Path) -> None:
+    """Each with a store of its own; a fork reads with an engine of its own."""
+    store = empty_store(tmp_path)
+    store.begin_run(make_run())
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(lambda: [len(Store.open(tmp_path).runs()) for _ in range(10)]) for _ in range(4)]
+        for i in range(10):
+            store.add_matches([make_match(row=i)])
+            store.flush()
+        assert [one.result() for one in found] == [[1] * 10] * 4
+    assert len(store.matches("a", "training")) == 10
+    if not (child := os.fork()):
+        os._exit(len(store.matches("a", "training")))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10
 
 
 def test_a_lock_tells_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,119 +1,179 @@
-"""The store speaks through whoever watches: one line where it is waited for, nothing for `--quiet` but errors."""
+"""What of a store is damaged, missing or foreign: it is named in one line, once, and all else is there."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from league import cli
-from league.store import connection, flushing
+from league.boards.standings import leaderboard
 from league.store.store import Store
 from tests.helpers import processes
-from tests.helpers.cases import cases
-from tests.helpers.stores import held, make_match, make_run, release
+from tests.helpers.stores import Filled, empty_store, make_agent, make_gate, make_match, make_run, make_snapshot
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store with a run, which is given up soon."""
-    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.02)
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.2)
-    store = Store.create(tmp_path / "s.duckdb")
-    store.begin_run(make_run())
+def said() -> list[str]:
+    """What the store has told."""
+    return []
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Filled:
+    """Run a with two segments of matches, of 100 and 30 rows, and run b with one."""
+    store = empty_store(tmp_path / "runs")
+    for run in ("a", "b"):
+        store.begin_run(make_run(run))
+        store.add_snapshot(make_snapshot(run, agent_id=f"{run}@100"))
+    for first, rows in ((0, 100), (100, 30)):
+        store.add_matches(make_match(row=first + i, end_reason=str(i)) for i in range(rows))
+        store.flush()
+    store.add_matches(make_match(run="b", agents=("b", "bot:based"), row=i) for i in range(7))
+    store.add_event("a", 1, "note", "x")
+    store.add_agent(make_agent())
+    store.flush()
     return store
 
 
-@pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A store that another process has open, and a file of matches beside it."""
-    path = tmp_path_factory.mktemp("busy") / "s.duckdb"
-    Store.create(path).begin_run(make_run())
-    path.with_name("n.csv").write_text("seat0,seat1,winner,game_id\na,b,0,g\n")
-    with held(path):
-        yield path
+def numbers(store: Store) -> list[int]:
+    """Matches of each run, and events of a."""
+    return [*(len(store.matches(run, "training")) for run in ("a", "b")), len(store.events("a"))]
 
 
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    """Exit code and stderr of a command in this process."""
-    monkeypatch.setattr(sys, "argv", ["league", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    return int(ended.value.code or 0), capsys.readouterr().err
+def cut(path: Path) -> None:
+    """Ends it early."""
+    os.truncate(path, path.stat().st_size // 3)
 
 
-COMMANDS = [
-    *(["leaderboard"], ["matchup", "a", "b"], ["payoff"], ["runs"], ["events"], ["rewards", "a"], ["alarms"]),
-    *(["snapshots", "list"], ["snapshots", "prune"], ["resume", "a"]),
-    *(["export", "a", "FOLDER/out"], ["matches", "FOLDER/m.csv"], ["import", "FOLDER/n.csv"]),
-    *(["evaluate", "a", "--against", "bot:b"], ["gate", "a", "bot:b"], ["tournament", "a", "bot:b"]),
-    *(["exploit", "a"], ["train", "--env", "matrix", "--stage", "smoke"]),
-]
+def flip(path: Path) -> None:
+    """Changes one bit."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words[:2]).replace("FOLDER/", ""))
-def test_a_busy_store_is_one_line_and_none_for_quiet(
-    busy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+def swap(path: Path) -> None:
+    """Puts a whole segment of the same run in its place."""
+    shutil.copy(path.with_name("match-000002.parquet"), path)
+
+
+def foreign(path: Path) -> None:
+    """Puts something in its place that is no segment."""
+    path.write_text("run,agent\n1,2\n")
+
+
+def fold(path: Path) -> None:
+    """Puts a folder in its place."""
+    path.unlink()
+    path.mkdir()
+
+
+def pipe(path: Path) -> None:
+    """Puts a pipe in its place."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, swap, foreign, fold, pipe, Path.unlink])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_damaged_segment_is_left_out(
+    damage: Callable[[Path], None], is_open: bool, store: Filled, said: list[str]
 ) -> None:
-    """Every command that waits for the store says so once, and with `--quiet` only the error it ends in."""
-    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.02)
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 0.2)
-    arguments = [*(word.replace("FOLDER", str(busy.parent)) for word in words), "--store", busy]
-    code, said = call(monkeypatch, capsys, *arguments)
-    quiet_code, quiet = call(monkeypatch, capsys, *arguments, "--quiet")
-    assert code == quiet_code == 1
-    waiting, error = said.splitlines()
-    assert waiting.startswith(f"waiting for store {busy}, held by process ")
-    assert error.startswith("error: store ") and quiet.splitlines() == [error]
+    """By a store that is opened then, and by one that has read it whole: it is told once with its rows, all others are
+    read, by queries, too; put back it counts again."""
+    path, opened = store.path / "a/rows/match-000001.parquet", Store.open(store.path, said.append)
+    whole = path.read_bytes()
+    assert not is_open or numbers(opened) == [130, 7, 1]
+    damage(path)
+    for _ in range(2):
+        assert numbers(opened) == [30, 7, 1]
+        assert opened.query("SELECT count(*) FROM match")[1] == [(37,)]
+        assert [run.run for run in opened.runs()] == ["a", "b"] and leaderboard(opened).boards
+    (line,) = said
+    assert line.startswith(f"{path}: ") and line.endswith("; its 100 rows are left out") and "\n" not in line
+    path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+    path.write_bytes(whole)
+    assert numbers(opened) == [130, 7, 1] and len(said) == 1
 
 
-@pytest.mark.parametrize("quiet", cases([], slow=[["--quiet"]]))
-def test_a_query_that_waited_goes_on(quiet: list[str], store: Store, tmp_path: Path) -> None:
-    """Its answer comes from a process of its own, which says that it waits; its time counts from when it has it."""
-    spoken = tmp_path / "spoken"
-    with held(store.path) as holder, open(spoken, "wb") as file:
-        words = ["query", "SELECT 1 AS one", "--json", "--store", store.path, *quiet]
-        asked = processes.league(*words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=file.fileno())
-        while not (quiet or spoken.read_bytes().endswith(b"\n")):
-            assert asked.poll() is None
-            time.sleep(0.02)
-        release(holder)
-        out = asked.communicate()[0]
-    assert asked.returncode == 0 and json.loads(out) == {"schema": 1, "columns": ["one"], "rows": [[1]]}
-    said = spoken.read_text().splitlines()
-    assert [line.split(", held")[0] for line in said] == [f"waiting for store {store.path}", "1 rows"][
-        : 2 - 2 * len(quiet)
-    ]
-
-
-def test_a_command_that_waited_goes_on(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["run.json", "segments.json", "status.json", "config-001.json"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "damaged"),
+        (b"\xff\x00", "damaged"),
+        (b"[" * 50_000, "damaged"),
+        (b'{"format": 2, "more": 1}', "a newer league wrote it (format 2, this one knows 1); install that one"),
+        (None, "Is a directory"),
+    ],
+    ids=["empty", "bytes", "deep", "newer", "folder"],
+)
+def test_a_damaged_folder_is_left_out(
+    name: str, content: bytes | None, words: str, store: Filled, said: list[str]
 ) -> None:
-    """Where the store is let go of in time the line that it was waited for is all that stderr has."""
-    monkeypatch.setattr(connection, "LOCK_SECONDS", 60.0)
-    for more, wanted in (([], ["waiting for store"]), (["--quiet"], [])):
-        with held(store.path) as process:
-            timer = threading.Timer(0.5, release, [process])
-            timer.start()
-            code, said = call(monkeypatch, capsys, "runs", "--store", store.path, *more)
-            timer.join()
-        assert code == 0 and [line[:17] for line in said.splitlines()] == wanted
+    """One file of a run that is wrong takes that run out, in one line that names the file; others are all there."""
+    path, whole = store.path / "a" / name, (store.path / "a" / name).read_bytes()
+    opened = Store.open(store.path, said.append)
+    if content is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    for _ in range(2):
+        assert [run.run for run in opened.runs()] == ["b"] and numbers(opened) == [0, 7, 0]
+    assert len(said) == 1, said
+    assert str(path) in said[0] and words in said[0] and "is left out" in said[0] and "\n" not in said[0]
+    path.rmdir() if path.is_dir() else path.unlink()
+    path.write_bytes(whole)
+    assert numbers(opened) == [130, 7, 1]
 
 
-def test_rows_that_wait_are_told_to_the_watcher(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """A flush that is put off is a line of the watcher, and of the log only where there is none."""
-    said: list[str] = []
-    watched, alone = Store.open(store.path, said.append), Store.open(store.path)
-    with held(store.path):
-        for opened in (watched, alone):
-            opened.add_matches([make_match()])
-            assert not opened.flush()
-    (line,), (record,) = said, caplog.records
-    assert line.startswith(f"1 rows wait in memory, tried again in {flushing.FLUSH_SECONDS:g} s: store {store.path} is")
-    assert record.getMessage().startswith("1 rows wait in memory") and record.name == "league.store.store"
+@pytest.mark.parametrize("name", ["status.json", "config-001.json"])
+def test_a_run_without_a_file_is_left_out(name: str, store: Filled, said: list[str]) -> None:
+    """It is named with what is missing."""
+    (store.path / "a" / name).unlink()
+    opened = Store.open(store.path, said.append)
+    assert [run.run for run in opened.runs()] == ["b"]
+    what = "settings" if name.startswith("config") else name
+    assert said == [f"{store.path / 'a'}: it has no {what}, so it is left out"]
+
+
+def test_a_folder_that_goes_or_is_copied(store: Filled, said: list[str], tmp_path: Path) -> None:
+    """A run's folder that is removed or taken out is gone from boards, in another store it is there; a copy of another
+    name is left out with a line; what is no owner's folder is nobody's business."""
+    shutil.copytree(store.path / "a", store.path / "copy")
+    (store.path / "notes").mkdir()
+    (store.path / "notes/text").write_text("mine")
+    (store.path / "file").write_text("mine")
+    opened = Store.open(store.path, said.append)
+    for _ in range(2):
+        assert [run.run for run in opened.runs()] == ["a", "b"] and numbers(opened) == [130, 7, 1]
+    assert len(said) == 1 and said[0].startswith(f"{store.path / 'copy'}: it is run a by its run.json, so it is left")
+    shutil.move(store.path / "a", tmp_path / "other" / "a")
+    assert [run.run for run in opened.runs()] == ["b"] and numbers(opened) == [0, 7, 0]
+    assert {agent.agent_id for agent in opened.agents("g")} == {"b@100", "bot:based"}
+    assert numbers(Store.open(tmp_path / "other")) == [130, 0, 1]
+
+
+def test_commands_tell_it_once_and_quiet_ones_do_not(store: Filled, tmp_path: Path) -> None:
+    """On stderr; the answer is that of the rows that are left, as JSON, too."""
+    cut(store.path / "a/rows/match-000001.parquet")
+    (store.path / "b/status.json").write_text("{}")
+    words = ["query", "SELECT count(*) AS n FROM match", "--json", "--store", store.path]
+    for more, told in ([], 2), (["--quiet"], 0):
+        done = processes.run(*words, *more, cwd=tmp_path)
+        assert done.returncode == 0 and json.loads(done.stdout)["rows"] == [[30]]
+        assert sum("left out" in line for line in done.stderr.splitlines()) == told, done.stderr
+
+
+def test_a_gate_without_its_decision_is_one_that_runs(store: Filled, said: list[str]) -> None:
+    """A decision that is damaged takes the gate out, and its title with it, in one line."""
+    gate = store.gate_begins(make_gate())
+    opened = Store.open(store.path, said.append)
+    assert [row.decision for row in opened.gates()] == ["running"]
+    (store.path / gate.gate / "decision.json").write_text("{}")
+    assert not opened.gates() and len(said) == 1 and f"{gate.gate} is left out" in said[0]

@@ -88,7 +88,7 @@ def test_a_run_with_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
     """Stopped and resumed, the layer's weights and moments included; its snapshots hold the agent alone."""
     found = {}
     for name, cut in {"whole": 512, "cut": 256}.items():
-        store = tmp_path / f"{name}.duckdb"
+        store = tmp_path / name
         sets = [*TINY, "learner.opponent_prediction=0.5", "run.total_steps=512"]
         with league.Trainer("smoke", overrides=sets, store=store) as trainer:
             while trainer.steps < cut:
@@ -108,11 +108,11 @@ def test_a_run_with_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
 @pytest.mark.parametrize("source", ["agent.opponent_encoder=false", "policy"])
 def test_without_an_encoder_it_is_refused(source: str, tmp_path: Any) -> None:
     """In one line, before anything is written."""
-    given = {"overrides": ["learner.opponent_prediction=0.1"], "env": "kuhn", "store": tmp_path / "s.duckdb"}
+    given = {"overrides": ["learner.opponent_prediction=0.1"], "env": "kuhn", "store": tmp_path / "s"}
     if source == "policy":
         given["policy"] = "examples/gru.py:GRU"
     else:
         given["overrides"] = [*given["overrides"], source]  # type: ignore[misc]
     with pytest.raises(ConfigError, match=r"learner\.opponent_prediction.* encoder"):
         league.train("smoke", **given)  # type: ignore[arg-type]
-    assert not (tmp_path / "s.duckdb").exists()
+    assert not (tmp_path / "s").exists()

@@ -113,7 +113,7 @@ def learned(store: Store, run: str, upto: int) -> dict[str, list[Any]]:
 
 
 def learning_state(folder: Path, run: str) -> dict[str, Any]:
-    """All that a run goes on from but what evaluation counts: learner with optimiser, pool, matches in play.
+    """What a run goes on from but its rows and what evaluation counts: learner with optimiser, pool, matches in play.
 
     Left out is the spare row of the opponents' memory, which padded entries of stacked nets play: it means nothing.
     """
@@ -123,8 +123,8 @@ def learning_state(folder: Path, run: str) -> dict[str, Any]:
         for name, x in memory.items():
             memory[name] = x[:, :-1] if name in ("keys", "values") else x[:-1]
     counters = {name: state["counters"][name] for name in ("update", "steps", "next_snapshot")}
-    rows = {name: count for name, count in state["rows"].items() if name != "evaluation"}
-    return flat({**state, "counters": counters, "rows": rows})
+    own = {name: x for name, x in state.items() if name not in ("rows", "id")}
+    return flat({**own, "counters": counters})
 
 
 @pytest.fixture

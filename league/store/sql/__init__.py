@@ -1,4 +1,4 @@
-"""Migrations (`migrations/001_initial.sql`, ...) and named queries, one `.sql` file a noun.
+"""Named queries, one `.sql` file a noun.
 
 A query begins with the line `-- name: NAME`, after which a comment says what it answers; it ends where the next begins.
 """
@@ -8,21 +8,11 @@ from __future__ import annotations
 import functools
 import re
 from importlib import resources
-from importlib.resources.abc import Traversable
 from types import MappingProxyType
-from typing import NamedTuple
 
 from league.errors import nearest
 
 _NAME_LINE = re.compile(r"^-- name: (.*)$\n", re.MULTILINE)
-
-
-class Migration(NamedTuple):
-    """One step of the schema: its number, its name in the table `migration`, and its statements."""
-
-    number: int
-    name: str
-    text: str
 
 
 def sql(name: str) -> str:
@@ -40,8 +30,9 @@ def sql(name: str) -> str:
 @functools.cache
 def queries() -> MappingProxyType[str, str]:
     """Name -> text of all named queries."""
-    files = _sql_files(resources.files(__name__))
-    return MappingProxyType(named_queries({file.name: file.read_text(encoding="utf-8") for file in files}))
+    files = sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")}
+    return MappingProxyType(named_queries(texts))
 
 
 def named_queries(files: dict[str, str]) -> dict[str, str]:
@@ -65,15 +56,3 @@ def named_queries(files: dict[str, str]) -> dict[str, str]:
                 raise ValueError(f"{file}: query `{name}` does not say what it answers; add a comment below its name")
             found[name] = text.strip()
     return found
-
-
-@functools.cache
-def migrations() -> tuple[Migration, ...]:
-    """Every migration, in order."""
-    folder = resources.files(__name__) / "migrations"
-    files = {file.name.removesuffix(".sql"): file for file in _sql_files(folder)}
-    return tuple(Migration(int(name[:3]), name, file.read_text(encoding="utf-8")) for name, file in files.items())
-
-
-def _sql_files(folder: Traversable) -> list[Traversable]:
-    return sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)

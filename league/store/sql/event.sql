@@ -1,15 +1,7 @@
--- name: write_event
--- Appends the events in `batch`.
-INSERT INTO event BY NAME SELECT * FROM batch;
-
 -- name: events
 -- Events of one run, or of all ($run NULL), oldest first, each with the steps that the run had made.
 SELECT run, "update", any_value(metric.steps) AS steps, kind, message, happened_at
 FROM event LEFT JOIN metric USING (run, "update")
 WHERE $run IS NULL OR run = $run
-GROUP BY event.rowid, run, "update", kind, message, happened_at
-ORDER BY happened_at, event.rowid;
-
--- name: delete_events_after
--- Deletes a run's events past an update.
-DELETE FROM event WHERE run = $run AND "update" > $update;
+GROUP BY run, "update", kind, message, happened_at
+ORDER BY happened_at, run, "update", kind, message;

@@ -1,7 +1,3 @@
--- name: write_game
--- Inserts the games in `batch`, or replaces those of the same key.
-INSERT OR REPLACE INTO game BY NAME SELECT * FROM batch;
-
 -- name: game
 -- What is known of one game.
 SELECT game_id, name, anchor, activity, utility, bound FROM game WHERE game_id = $game_id;

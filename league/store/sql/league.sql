@@ -1,7 +1,3 @@
--- name: begin_learner
--- Inserts one learner of a league.
-INSERT INTO learner (run, league, place, role, settings) VALUES ($run, $league, $place, $role, $settings);
-
 -- name: learners
 -- The learners of one league or of all, each league's in its file's order.
 SELECT run, league, place, role, settings

@@ -1,18 +1,3 @@
--- name: write_match
--- Inserts the matches in `batch`, or replaces those of the same key.
-INSERT OR REPLACE INTO match BY NAME
-SELECT
-    * REPLACE (
-        nullif(winner, -1) AS winner,
-        nullif(update_begin, -1) AS update_begin,
-        nullif(update_end, -1) AS update_end,
-        metrics::JSON::MAP(VARCHAR, DOUBLE[2]) AS metrics,
-        rewards::JSON::MAP(VARCHAR, DOUBLE[2]) AS rewards,
-        if(isnan(payoff), NULL, payoff) AS payoff,
-        nullif(course, 0) AS course
-    )
-FROM batch;
-
 -- name: matches
 -- A run's matches of one kind, in key order.
 SELECT
@@ -49,13 +34,6 @@ QUALIFY
         ORDER BY coalesce(winner, -1), finished_at, run, "update", "row", ordinal
     ) = 1
 ORDER BY finished_at, run, "update", "row", ordinal;
-
--- name: row_counts
--- A run's rows up to an update of its training: what, how many, and the last update among them.
-SELECT kind, count(*), max("update")
-FROM match
-WHERE run = $run AND (kind = 'evaluation' OR "update" <= $update)
-GROUP BY kind;
 
 -- name: meetings
 -- Evaluation rows of one game between each two agents, the lesser id first, whoever sat where.
@@ -101,15 +79,17 @@ GROUP BY agent, opponent
 ORDER BY agent, opponent;
 
 -- name: training_games
--- A run's training games in key order, without those of lessons that were another game: the opponent, and the learner's
--- score (1, 0.5 or 0) and payoff.
+-- Training games in key order of one run, or of all runs of one game, without those of lessons that were another game: the
+-- run, the opponent, and the learner's score (1, 0.5 or 0) and payoff.
 SELECT
+    run,
     if(seat0_agent = run, seat1_agent, seat0_agent) AS opponent,
     CASE WHEN winner IS NULL THEN 0.5 WHEN (winner = 0) = (seat0_agent = run) THEN 1.0 ELSE 0.0 END::DOUBLE AS score,
     if(seat0_agent = run, payoff, -payoff) AS payoff
 FROM match
-WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
-ORDER BY "update", "row", ordinal;
+SEMI JOIN run USING (run, game_id)
+WHERE kind = 'training' AND ($run::VARCHAR IS NULL OR run = $run) AND ($game_id::VARCHAR IS NULL OR game_id = $game_id)
+ORDER BY run, "update", "row", ordinal;
 
 -- name: training_records
 -- A run's training games against each opponent, without those of lessons that were another game: won, drawn and lost by
@@ -186,7 +166,3 @@ LEFT JOIN weights USING (run)
 LEFT JOIN moved ON moved.name = 'schedule/rewards.' || term
 GROUP BY term
 ORDER BY abs(weight * avg(own)) DESC, term;
-
--- name: delete_matches_after
--- Deletes a run's training matches past an update; evaluation is replaced by its key when it is played again.
-DELETE FROM match WHERE run = $run AND kind = 'training' AND "update" > $update;

@@ -1,7 +1,3 @@
--- name: write_rating
--- Inserts the ratings in `batch`, or replaces those of the same key.
-INSERT OR REPLACE INTO rating BY NAME SELECT * FROM batch;
-
 -- name: pair_counts
 -- Games of each two agents with nets that chose as $sampling: won, drawn and lost by a from seat 0 and from seat 1, and the
 -- sums that `league.maths.pairs.SUMS` names. A NULL run means every run. A game between two bots has no sampling and
@@ -155,19 +151,3 @@ ORDER BY finished_at, run, "update", "row", ordinal;
 SELECT agent_id, hash(agent_id) AS number
 FROM (SELECT seat0_agent AS agent_id FROM match UNION SELECT seat1_agent FROM match)
 ORDER BY agent_id;
-
--- name: board_ratings
--- What a board wrote of its agents.
-SELECT run, "update", system, agent_id, rating, lower, upper, games, game_id, sampling, prior, group_number
-FROM rating
-WHERE run = '' AND game_id = $game_id AND sampling = $sampling AND prior = $prior AND system <> 'elo'
-ORDER BY agent_id;
-
--- name: delete_board
--- Deletes the ratings that a board wrote, but for the learners' Elo, which is of no board alone.
-DELETE FROM rating
-WHERE run = '' AND game_id = $game_id AND sampling = $sampling AND prior = $prior AND system <> 'elo';
-
--- name: delete_ratings_after
--- Deletes a run's ratings past an update.
-DELETE FROM rating WHERE run = $run AND "update" > $update;

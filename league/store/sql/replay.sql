@@ -1,7 +1,3 @@
--- name: write_replay
--- Inserts the replays in `batch`, or replaces those of the same key.
-INSERT OR REPLACE INTO replay BY NAME SELECT * FROM batch;
-
 -- name: replays
 -- Matches that are kept whole, the newest first: of one run, of one game, between two agents whoever sat where, or
 -- (NULL) of all.
@@ -40,7 +36,3 @@ ORDER BY match.finished_at DESC NULLS LAST, replay.run, replay."update" DESC, re
 SELECT content
 FROM replay
 WHERE run = $run AND kind = $kind AND "update" = $update AND "row" = $row AND ordinal = $ordinal;
-
--- name: delete_import_replays
--- Deletes the replays of an import.
-DELETE FROM replay WHERE run = $run AND kind = 'evaluation';

@@ -1,0 +1,502 @@
+"""The store as tables: what the folders of all owners say, as DuckDB in memory has it.
+
+Rows of runs, agents, snapshots and the like are read from the folders' JSON files; those of matches, metrics, ratings,
+events and replays are views of the segments that the listings name. Nothing here writes into a store but the
+catalogue, which is never read. Beside `segments.py` and `asking.py` only this module imports duckdb.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from league.errors import StoreError
+from league.store.codec import KINDS, Row, from_columns, naive
+from league.store.files import temporary
+from league.store.folder import (
+    DECISION,
+    IDENTITY,
+    PRUNED,
+    STATUS,
+    Configured,
+    Decided,
+    Identity,
+    Pruned,
+    Status,
+    newest_config,
+    read,
+)
+from league.store.rows import AgentRow
+from league.store.segments import LISTING, ROWS, Listing, Segment, damage, pattern, quoted, quoted_name
+from league.store.sql import sql
+
+Cursor = duckdb.DuckDBPyConnection
+DatabaseError = duckdb.Error
+FileError = duckdb.IOException
+Interrupted = duckdb.InterruptException
+STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
+"""The statement or its values are wrong, not the files."""
+CATALOGUE = "league.duckdb"
+"""In the store's folder: the tables for any DuckDB client."""
+_TABLES = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "memory_limit": "1GB",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "temp_directory": "",
+}
+_OF_ONE_OWNER = frozenset(
+    {
+        *("matches", "games_played", "training_games", "training_records", "training_seats", "endings", "reward_terms"),
+        *("metrics", "metric_curves", "events", "replay_content", "alarm_training", "alarm_passivity"),
+    }
+)
+"""Queries of which one run's rows are all that they read, where they are given a run."""
+_engines: dict[int, Cursor] = {}
+"""DuckDB in memory, by process: what a fork inherits is not for its use."""
+_checked: dict[tuple[str, int, int, str], str] = {}
+"""Path, size, time and expected sha256 of a segment -> what is wrong with it, so that it is read once."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What an owner's folder says."""
+
+    path: Path
+    identity: Identity
+    configured: Configured | None
+    status: Status | None
+    listing: Listing
+    pruned: dict[int, datetime]
+    decided: Decided | None
+
+
+class View:
+    """The tables of one store. Not for use by several threads at once.
+
+    Args:
+        folder: the store.
+        say: is told once of each folder and segment that is left out, and why.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self.folder, self.say = folder, say
+        self._owners: dict[str, tuple[object, Owner | None]] = {}
+        """Folder's name -> what its files looked like, and what they said."""
+        self._told: set[str] = set()
+        self._con: Cursor | None = None
+        self._pid = 0
+        self._depth = 0
+        self._shown: list[Owner] = []
+        self._filled: dict[str, str] = {}
+        """Table -> its rows as JSON, so that those that stay are not made again."""
+        self._made: dict[str, list[str]] = {}
+        """Kind -> the files that its view is of."""
+        self._scopes: dict[str, str | None] = {}
+        """Kind whose files were looked at in this reading -> the one owner whose they are; None: of all."""
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Cursor]:
+        """Within it all readings see the same moment.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with _explained(self.folder):
+            if self._depth == 0 or self._con is None:
+                self._refresh()
+            self._depth += 1
+            try:
+                assert self._con is not None
+                yield self._con
+            finally:
+                self._depth -= 1
+
+    def looks(self) -> object:
+        """What all folders look like: the same where nothing has changed."""
+        with self.reading():
+            return tuple(sorted((name, looks) for name, (looks, _) in self._owners.items()))
+
+    def owners(self) -> list[Owner]:
+        """All owners, by their numbers."""
+        with self.reading():
+            return list(self._shown)
+
+    def select(self, name: str, /, **values: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and the rows of a named query with its parameters."""
+        return self.run(sql(name), values, only=values.get("run") if name in _OF_ONE_OWNER else None)
+
+    def select_rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
+        """The rows of a named query whose columns are called as the fields of `kind`."""
+        columns, found = self.select(name, **values)
+        return [from_columns(kind, columns, row) for row in found]
+
+    def run(
+        self, statement: str, values: dict[str, Any] | None = None, only: str | None = None
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The columns and the rows of a statement; `only` as of `cursor`."""
+        with self.reading():
+            found = self.cursor(statement, only).execute(statement, values)
+            return [column[0] for column in found.description or ()], found.fetchall()
+
+    def cursor(self, statement: str, only: str | None = None) -> Cursor:
+        """What runs a statement, within `reading`: the views that it names are made.
+
+        only: the owner whose segments they are of, where there is one of that name; else they are of all.
+        """
+        assert self._con is not None
+        owner = next((owner for owner in self._shown if owner.identity.name == only), None)
+        scope = None if owner is None else only
+        for kind in KINDS:
+            if _names(statement, kind) and self._scopes.get(kind, "") != scope:
+                files = self._files(kind, self.folder, self._shown if owner is None else [owner])
+                if self._made.get(kind) != files:
+                    _make_view(self._con, kind, files)
+                self._made[kind], self._scopes[kind] = files, scope
+        return self._con
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[Cursor]:
+        """The same tables in a DuckDB of their own, which can reach nothing but the segments, nor be configured."""
+        with self.reading(), contextlib.closing(duckdb.connect(config=_CONFIG)) as con:
+            files = self._build(con, self.folder)
+            paths = {how(file): None for file in files for how in (quoted, pattern)}  # it looks at both
+            con.execute(f"SET allowed_paths = [{', '.join(paths)}]; SET enable_external_access = false")
+            if con.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+                con.execute("SET enable_progress_bar = false")  # fails in a notebook without ipywidgets
+            con.execute("SET lock_configuration = true")
+            yield con
+
+    def write_catalogue(self) -> None:
+        """Replaces `league.duckdb`, which any DuckDB client opens; where it cannot be written the old one stays."""
+        path = self.folder / CATALOGUE
+        draft = temporary(path)
+        with contextlib.suppress(StoreError, OSError), self.reading():
+            try:
+                with contextlib.closing(duckdb.connect(str(draft), config=_CONFIG)) as con:
+                    self._build(con, self.folder.absolute(), is_checked=False)
+                os.replace(draft, path)
+            finally:
+                with contextlib.suppress(OSError):
+                    draft.unlink()
+
+    # How the tables are made.
+
+    def _refresh(self) -> None:
+        """Reads the folders that have changed, and makes the tables anew where any has."""
+        is_new = self._pid != os.getpid() or self._con is None
+        if is_new:
+            self._con, self._pid = _cursor(), os.getpid()
+            weakref.finalize(self, _drop, self._con, self._pid).atexit = False
+            self._con.execute(sql("make_tables"))
+            self._filled, self._made = {}, {}
+        self._scopes = {}
+        found = self._scan()
+        if not is_new and found == self._shown:
+            return
+        self._shown = found
+        assert self._con is not None
+        try:
+            self._filled = _fill(self._con, found, self._filled)
+        except STATEMENT_ERRORS:
+            self._shown = [owner for owner in found if self._fits(owner)]
+            self._filled = _fill(self._con, self._shown, {})
+
+    def _fits(self, owner: Owner) -> bool:
+        """Whether the tables take what an owner's files say; if not, that is told."""
+        con = _cursor()
+        try:
+            con.execute(sql("make_tables"))
+            _fill(con, [owner], {})
+        except STATEMENT_ERRORS as error:
+            self._tell(f"{owner.path}: it says what cannot be ({first_line(error)}), so it is left out")
+            return False
+        finally:
+            _drop(con, os.getpid())
+        return True
+
+    def _scan(self) -> list[Owner]:
+        looked: dict[str, tuple[object, Owner | None]] = {}
+        try:
+            folders = sorted((entry for entry in os.scandir(self.folder) if entry.is_dir()), key=_name)
+            entries = [entry for entry in folders if entry.name[0] != "."]
+        except FileNotFoundError:
+            entries = []
+        except OSError as error:
+            raise StoreError(f"store {self.folder}: cannot be read ({error.strerror}); see to its rights") from None
+        for entry in entries:
+            try:
+                names, looks = _looks(entry.path)
+            except FileNotFoundError:  # it was removed just now
+                continue
+            except OSError as error:
+                self._tell(f"{entry.path}: cannot be read ({error.strerror}), so it is left out; see to its rights")
+                continue
+            if IDENTITY not in names:
+                continue
+            old = self._owners.get(entry.name)
+            looked[entry.name] = old if old is not None and old[0] == looks else (looks, self._read(entry.path, names))
+        self._owners = looked
+        found = [owner for _, owner in looked.values() if owner is not None]
+        begun = {run for owner in found for run in owner.identity.learners}
+        ready = [owner for owner in found if _has_begun(owner.identity, begun)]
+        return sorted(ready, key=lambda owner: (owner.identity.number, owner.identity.id))
+
+    def _read(self, folder: str, names: Sequence[str]) -> Owner | None:
+        path = Path(folder)
+        config = newest_config(names)
+        try:
+            identity = read(Identity, path / IDENTITY)
+            if identity is None:
+                return None
+            if identity.name != path.name:
+                self._tell(
+                    f"{path}: it is {identity.kind} {identity.name} by its {IDENTITY}, so it is left out; name the"
+                    f" folder {identity.name} in a store that has no other of that name"
+                )
+                return None
+            pruned = read(Pruned, path / PRUNED)
+            owner = Owner(
+                path=path,
+                identity=identity,
+                configured=None if config is None else read(Configured, path / config),
+                status=read(Status, path / STATUS),
+                listing=read(Listing, path / LISTING) or Listing(),
+                pruned={} if pruned is None else pruned.root,
+                decided=read(Decided, path / DECISION),
+            )
+        except StoreError as error:
+            self._tell(f"{error}: {path.name} is left out")
+            return None
+        if identity.kind == "run" and (owner.configured is None or owner.status is None):
+            self._tell(f"{path}: it has no {'settings' if owner.configured is None else STATUS}, so it is left out")
+            return None
+        return owner
+
+    def _build(self, con: Cursor, folder: Path, *, is_checked: bool = True) -> list[str]:
+        """Makes all tables and views on another connection; the files that these read.
+
+        is_checked: whether damaged segments are left out, for which all are read; else they are found when asked for.
+        """
+        con.execute(sql("make_tables"))
+        _fill(con, self._shown, {})
+        found = []
+        for kind in KINDS:
+            files = self._files(kind, folder, self._shown, is_checked=is_checked)
+            try:
+                _make_view(con, kind, files)
+            except DatabaseError:  # of one that is damaged
+                files = self._files(kind, folder, self._shown)
+                _make_view(con, kind, files)
+            found += files
+        return found
+
+    def _files(self, kind: str, folder: Path, owners: Sequence[Owner], *, is_checked: bool = True) -> list[str]:
+        """The segments of a kind that count and are whole, or are there."""
+        found = []
+        for owner in owners:
+            for segment in owner.listing.segments.get(kind, []):
+                path = owner.path / ROWS / segment.name
+                if not is_checked:
+                    found += [str(folder / owner.path.name / ROWS / segment.name)] * path.is_file()
+                elif wrong := _damage(path, segment):
+                    self._tell(f"{wrong}; its {segment.rows:,} rows are left out")
+                else:
+                    found.append(str(folder / owner.path.name / ROWS / segment.name))
+        return found
+
+    def _tell(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self.say(line)
+
+
+def _cursor() -> Cursor:
+    """A database in memory, of its own, in this process's DuckDB."""
+    key = os.getpid()
+    if key not in _engines:
+        _engines[key] = duckdb.connect(config=_CONFIG)
+        _engines[key].execute("SET enable_progress_bar = false")
+    con = _engines[key].cursor()
+    name = f"view{next(_numbers)}"
+    con.execute(f"ATTACH ':memory:' AS {name}; USE {name}")
+    return con
+
+
+def _drop(con: Cursor, pid: int) -> None:
+    """Gives back what `_cursor` made, in the process that made it."""
+    if pid == os.getpid():
+        with contextlib.suppress(duckdb.Error):
+            [(name,)] = con.execute("SELECT current_database()").fetchall()
+            con.execute(f"USE memory; DETACH {name}")
+            con.close()
+
+
+def _counted() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+_numbers = _counted()
+
+
+def _looks(folder: str) -> tuple[list[str], object]:
+    """The names of a folder's own files, and what tells them from what they were.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found = []
+    for entry in sorted(os.scandir(folder), key=_name):
+        if entry.name.endswith(".json"):
+            with contextlib.suppress(FileNotFoundError):  # a link that leads nowhere
+                stat = entry.stat()
+                found.append((entry.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return [name for name, *_ in found], tuple(found)
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _has_begun(identity: Identity, begun: set[str]) -> bool:
+    """Whether an owner counts: a league's learner does once its league is there."""
+    learner = identity.learner
+    return learner is None or learner.league == learner.run or identity.id in begun
+
+
+def _damage(path: Path, segment: Segment) -> str:
+    try:
+        stat = path.stat()
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    key = str(path), stat.st_size, stat.st_mtime_ns, segment.sha256
+    if key not in _checked:
+        _checked[key] = damage(path, segment)
+    return _checked[key]
+
+
+def _names(statement: str, kind: str) -> bool:
+    return re.search(rf"\b{kind}\b" + (r"|\bevaluation_game\b" if kind == "match" else ""), statement) is not None
+
+
+def _make_view(con: Cursor, kind: str, files: Sequence[str]) -> None:
+    columns = ", ".join(map(quoted_name, KINDS[kind]))
+    typed = ", ".join(f"NULL::{column.sql} AS {quoted_name(name)}" for name, column in KINDS[kind].items())
+    query = f"SELECT {typed} WHERE false"
+    if files:
+        query += f" UNION ALL SELECT {columns} FROM read_parquet([{', '.join(map(pattern, files))}])"
+    con.execute(f"CREATE OR REPLACE VIEW {kind} AS {query}")
+    if kind == "match":
+        con.execute(sql("make_evaluation_game"))
+
+
+def _fill(con: Cursor, owners: Sequence[Owner], before: Mapping[str, str]) -> dict[str, str]:
+    """The tables' rows in place of those `before`, which are as JSON what is returned."""
+    filled = {table: json.dumps(rows, default=_plain) for table, rows in _rows(owners).items()}
+    con.begin()
+    try:
+        for table, rows in filled.items():
+            if before.get(table) == rows or (not before and rows == "[]"):
+                continue
+            con.execute(f"DELETE FROM {quoted_name(table)}")
+            told = con.execute(f"DESCRIBE {quoted_name(table)}").fetchall()
+            shape = json.dumps([{name: "VARCHAR" if kind == "JSON" else kind for name, kind, *_ in told}])
+            con.execute(
+                f"INSERT INTO {quoted_name(table)} BY NAME"
+                f" SELECT unnest(found) FROM (SELECT unnest(from_json($rows, {quoted(shape)})) AS found)",
+                {"rows": rows},
+            )
+        con.commit()
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):
+            con.rollback()
+        raise
+    return filled
+
+
+def _rows(owners: Sequence[Owner]) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in _TABLES}
+    agents: dict[tuple[str, str], AgentRow] = {}
+    games: dict[str, Any] = {}
+    named: dict[tuple[str, str], AgentRow] = {}
+    for owner in owners:
+        who = owner.identity
+        games |= {game.game_id: asdict(game) for game in owner.listing.games}
+        agents |= {(agent.game_id, agent.agent_id): agent for agent in owner.listing.agents}
+        if who.kind == "run" and owner.configured is not None and owner.status is not None:
+            rows["run"].append(_run(who, owner.configured, owner.status))
+            for snapshot in sorted(owner.listing.snapshots, key=lambda row: row.step):
+                rows["snapshot"].append({**asdict(snapshot), "pruned_at": owner.pruned.get(snapshot.step)})
+                name = f"{who.name}@{snapshot.step}"
+                agent = AgentRow(snapshot.agent_id, "snapshot", name, who.game_id)
+                named.setdefault((who.game_id, snapshot.agent_id), agent)
+        if who.learner is not None:
+            rows["learner"].append(asdict(who.learner))
+        if who.kind == "league":
+            rows["league"].append({"league": who.name, "number": who.number, "begun_at": who.begun_at})
+        if who.gate is not None:
+            decided = {} if owner.decided is None else owner.decided.model_dump()
+            rows["gate"].append({**asdict(who.gate), "begun": who.begun, **decided})
+        if who.imported is not None:
+            rows["import"].append(asdict(who.imported))
+    rows["game"] = list(games.values())
+    rows["agent"] = [asdict(agent) for agent in (agents | named).values()]
+    return rows
+
+
+def _run(who: Identity, configured: Configured, status: Status) -> dict[str, Any]:
+    """A run's row."""
+    return {
+        "run": who.name,
+        "id": who.id,
+        "game": who.game,
+        "game_id": who.game_id,
+        "seed": who.seed,
+        "parent": who.parent,
+        "preset": who.preset,
+        "started_at": who.begun_at,
+        "number": who.number,
+        **configured.model_dump(exclude={"config"}),
+        "config": json.dumps(configured.config),
+        **status.model_dump(include={"status", "steps", "update", "updated_at"}),
+    }
+
+
+def _plain(value: Any) -> str:
+    assert isinstance(value, datetime)
+    return naive(value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat(sep=" ")
+
+
+@contextlib.contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """What the engine raises within it, but for wrong statements, as `StoreError`."""
+    try:
+        yield
+    except STATEMENT_ERRORS:
+        raise
+    except duckdb.Error as error:
+        text = first_line(error)
+        if isinstance(error, duckdb.OutOfMemoryException) or "llocat" in text:
+            told = f"store {folder}: too little memory to read it ({text}); free some and try again"
+        else:
+            told = f"store {folder}: cannot be read ({text}); see to its disk and rights, or pass another --store"
+        raise StoreError(told) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The beginning of an error that may be long."""
+    return str(error).strip().split("\n", 1)[0]
