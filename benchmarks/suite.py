@@ -205,8 +205,9 @@ def table(runs: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]
     for name in dict.fromkeys(run["game"] for run in runs):
         own, past = ([run for run in some if run["game"] == name] for some in (runs, earlier))
         steps = int(np.mean([run["steps"] for run in own]))
-        for reference in own[0]["readings"]:
-            values, halves = zip(*(run["readings"][reference] for run in own), strict=True)
+        for reference in dict.fromkeys(name for run in own for name in run["readings"]):
+            judged = [run["readings"][reference] for run in own if reference in run["readings"]]
+            values, halves = zip(*judged, strict=True)
             half = math.sqrt(sum(x * x for x in halves)) / len(halves)
             before = [run["readings"][reference][0] for run in past if reference in run["readings"]]
             seeds = ", ".join(f"{value:.0f}" for value in values)

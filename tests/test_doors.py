@@ -145,7 +145,7 @@ def test_a_fault_of_a_manifest_is_mended_at_its_source(
     shutil.copytree(agent, tmp_path / "BAD")
     edited(change)(tmp_path / "BAD")
     words = [word.replace("BAD", "./BAD") for word in words]
-    code, last = call(*words, "--env", "matrix", "--store", "none.duckdb", "--quiet", cwd=tmp_path)
+    code, last = call(*words, "--env", "matrix", "--store", "league.duckdb", "--quiet", cwd=tmp_path)
     assert code and "take the agent from its source again" in last and "--set" not in last, last
 
 

@@ -392,7 +392,7 @@ def no_such_matches(call: Call) -> str:
 
 
 def foreign_store(call: Call) -> str:
-    return call("import", "foreign.duckdb").err
+    return call("import", "league.duckdb").err
 
 
 # Trying

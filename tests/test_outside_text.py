@@ -119,7 +119,7 @@ def test_a_long_exception_of_a_bot_is_cut(tmp_path: Path) -> None:
 def test_long_names_of_columns_and_parts_are_cut(tmp_path: Path) -> None:
     """What an import left out and what a game observes are listed by names of at most 100 letters."""
     (tmp_path / "m.csv").write_text(f"seat0,seat1,winner,{'z' * 70_000}\na,b,0,1\n")
-    code, out, err = called("import", tmp_path / "m.csv", "--game-id", "g", "--store", tmp_path / "s.duckdb")
+    code, out, err = called("import", tmp_path / "m.csv", "--game-id", "g", "--store", tmp_path / "league.duckdb")
     assert code == 0 and f"{'z' * 97}..." in out and len(out + err) < 1_000
     part = ObservationPart("k" * 70_000, 0, (1,))
     spec = replace(registry.spec("matrix", {}), obs_size=1, opponent_slice=(0, 0))

@@ -224,7 +224,7 @@ def test_training_checks_the_game_first(tmp_path: Path) -> None:
         registry._games[name] = cast(Any, game)
         with pytest.raises(LeagueError, match=rule):
             sets = ["rewards.win=1.0", "agent.opponent_encoder=true"]
-            league.train("smoke", env=name, overrides=sets, store=tmp_path / "s.duckdb")
+            league.train("smoke", env=name, overrides=sets, store=tmp_path / "league.duckdb")
     assert not list(tmp_path.iterdir())
 
 

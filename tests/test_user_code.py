@@ -608,7 +608,9 @@ def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(
 def test_an_error_that_follows_from_a_replaced_function_names_it(trap: str, name: str, user: Path) -> None:
     """Whichever error it ends in, and whether ours or a bug's."""
     file = write_trap(user, trap, "import")
-    done = processes.run("train", "--stage", "smoke", "--env", file, *sets(), "--store", user / "s.duckdb", cwd=user)
+    done = processes.run(
+        "train", "--stage", "smoke", "--env", file, *sets(), "--store", user / "league.duckdb", cwd=user
+    )
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 1 and last.startswith(f"error: your code changed {name}, after which "), done
     assert "Traceback" not in done.stderr
@@ -620,7 +622,7 @@ def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
     stray = "class Stray:\n    def fail(self):\n        1 / 0\n    def __del__(self):\n        sys.exit()\n"
     Path(file).write_text(f"import sys\n{stray}{Path(file).read_text()}")
     words = ("evaluate", "bot:random", "--against", "bot:lucky", "--bot", f"{file}:lucky", "--games", 2, "--quiet")
-    done = processes.run(*words, "--env", file, "--store", user / "s.duckdb", cwd=user)
+    done = processes.run(*words, "--env", file, "--store", user / "league.duckdb", cwd=user)
     assert done.returncode == 0, done
     assert sorted(done.stderr.splitlines()) == [
         f"your code raised {error} ({file}, line {line}) {where}, which stops nothing; mend it"

@@ -19,13 +19,12 @@ from league.schema import read_file
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state
 from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
-from league.store.files import is_temporary
+from league.store.files import CATALOGUE, is_temporary
 from league.store.folder import CONFIG, IDENTITY, STATUS, Configured, Folder, Identity, Status, read
 from league.store.locks import LOCK, held
 from league.store.rows import LearnerRow, RunRow, now
 from league.store.segments import LISTING, ROWS
 from league.store.store import Store
-from league.store.view import CATALOGUE
 
 GUESTS = "guests"
 """In a run's folder: copies of the agents from elsewhere that it meets, so that it can go on without the originals."""

@@ -10,11 +10,14 @@ from pathlib import Path
 
 from league.errors import LeagueError, UsageError
 
+CATALOGUE = "league.duckdb"
+"""In the store's folder: its tables for any DuckDB client."""
+
 
 def store_folder(path: str | os.PathLike[str]) -> Path:
     """The store's folder, given itself or the catalogue in it."""
     given = Path(path)
-    return given.parent if given.suffix == ".duckdb" else given
+    return given.parent if given.name == CATALOGUE else given
 
 
 def check_new(path: Path, option: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from league.acts import act
 from league.errors import StoreError, UsageError, nearest
-from league.store.files import store_folder
+from league.store.files import CATALOGUE, store_folder
 from league.store.folder import (
     DECISION,
     IDENTITY,
@@ -37,7 +37,7 @@ from league.store.locks import held
 from league.store.reading import Reader
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
 from league.store.segments import write_query
-from league.store.view import CATALOGUE, View
+from league.store.view import View
 
 _log = logging.getLogger(__name__)
 _TITLES = ".gates.lock"

@@ -22,7 +22,7 @@ import duckdb
 
 from league.errors import StoreError
 from league.store.codec import KINDS, Row, from_columns, naive
-from league.store.files import temporary
+from league.store.files import CATALOGUE, temporary
 from league.store.folder import (
     DECISION,
     IDENTITY,
@@ -46,8 +46,6 @@ FileError = duckdb.IOException
 Interrupted = duckdb.InterruptException
 STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
 """The statement or its values are wrong, not the files."""
-CATALOGUE = "league.duckdb"
-"""In the store's folder: the tables for any DuckDB client."""
 _TABLES = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,

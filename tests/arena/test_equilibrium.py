@@ -22,7 +22,7 @@ from tests.helpers.sizes import TINY
 def store(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A store with a tiny run of Kuhn poker, one of matrix games of 5 rounds, and one of brawl."""
     folder = tmp_path_factory.mktemp("equilibria")
-    path = folder / "s.duckdb"
+    path = folder / "league.duckdb"
     with new_user(folder):
         league.train("smoke", env="kuhn", run="poker", overrides=TINY, store=path)
         league.train("smoke", env="matrix", run="long", overrides=[*TINY, "env.rounds=5"], store=path)

@@ -166,7 +166,7 @@ def test_relative_paths_lead_from_the_games_folder(place: str, user: Path) -> No
 def test_a_run_finds_the_files_from_any_folder(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is trained, resumed with worker processes, evaluated and drawn from three folders."""
     path = write(user, "at_reset")
-    store = user / "s.duckdb"
+    store = user / "league.duckdb"
     with stopping(1):
         league.train("smoke", env=str(path), run="r", overrides=TINY, store=store)
     for folder, call in {

@@ -189,7 +189,7 @@ def test_settings_may_be_a_dict(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"learner.gamma=<object .* cannot be a setting"):
         as_words({"learner": {"gamma": object()}})
     with pytest.raises(ConfigError, match="gama"):
-        league.train("smoke", env="matrix", overrides={"learner": {"gama": 0.9}}, store=tmp_path / "s.duckdb")
+        league.train("smoke", env="matrix", overrides={"learner": {"gama": 0.9}}, store=tmp_path / "league.duckdb")
 
 
 def test_a_match_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:

@@ -291,11 +291,11 @@ def test_the_command_refuses_a_tracker_that_is_not(
 def test_the_command_logs_and_goes_on(tmp_path: Path) -> None:
     """`league train --log csv`, stopped by SIGTERM, then `league resume` without it: each step once."""
     words = ["train", "--stage", "smoke", "--env", "matrix", "--run", "R", "--log", "csv", *as_options(LONG)]
-    process = processes.league(*words, "--set", "run.total_steps=12800", "--store", "s.duckdb", cwd=tmp_path)
+    process = processes.league(*words, "--set", "run.total_steps=12800", "--store", "league.duckdb", cwd=tmp_path)
     path = tmp_path / "R/metrics.csv"
     while not (path.exists() and "\n384," in path.read_text()):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     assert process.wait(120) == 128 + signal.SIGTERM
-    assert processes.run("resume", "R", "--store", "s.duckdb", cwd=tmp_path).returncode == 0
+    assert processes.run("resume", "R", "--store", "league.duckdb", cwd=tmp_path).returncode == 0
     assert [int(row["steps"]) for row in csv_rows(path)] == [*range(0, 12_801, 128)]

@@ -199,7 +199,7 @@ def test_parameters_without_an_estimate_are_found(seed: int) -> None:
 def board(call: Call, folder: Path, lines: list[str], *options: str) -> tuple[dict[str, Any], str, str]:
     """The board of `league leaderboard --prior 0` of a file with these games, as JSON, as a table, and its notes."""
     (folder / "games.csv").write_text("\n".join(["seat0,seat1,winner", *lines]))
-    store = str(folder / "s.duckdb")
+    store = str(folder / "league.duckdb")
     assert call("import", str(folder / "games.csv"), "--game-id", "g", "--store", store).code == 0
     shown = call("leaderboard", "--prior", "0", "--store", store, *options)
     [found] = call("leaderboard", "--prior", "0", "--json", "--store", store, *options).json["boards"]

@@ -68,7 +68,7 @@ def test_off_means_plain_torch_everywhere() -> None:
 def test_a_wrong_value_is_one_line_of_the_command(tmp_path: Path) -> None:
     """The command that needs a network ends with it, exit code 2."""
     done = subprocess.run(
-        [sys.executable, "-m", "league", "train", "--stage", "smoke", "--store", str(tmp_path / "s.duckdb")],
+        [sys.executable, "-m", "league", "train", "--stage", "smoke", "--store", str(tmp_path / "league.duckdb")],
         cwd=ROOT,
         env={**os.environ, "LEAGUE_KERNELS": "maybe"},
         capture_output=True,
@@ -85,7 +85,7 @@ def test_training_without_kernels_says_so_and_learns(tmp_path: Path) -> None:
     sets = [word for size in sizes for word in ("--set", size)]
     command = ["train", "--env", "matrix", "--stage", "smoke", "--device", "cpu", *sets]
     done = subprocess.run(
-        [sys.executable, "-m", "league", *command, "--store", str(tmp_path / "s.duckdb"), "--json"],
+        [sys.executable, "-m", "league", *command, "--store", str(tmp_path / "league.duckdb"), "--json"],
         cwd=ROOT,
         env={**os.environ, "LEAGUE_KERNELS": "off"},
         capture_output=True,

@@ -90,7 +90,7 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
     config, _, device, _ = settle("smoke", "fast", "matrix", None, sets)
     row = new_row("r", config, 0, "smoke", "f" * 64, device)
-    run = wire(plan_of(Store.create(tmp_path / "s.duckdb"), row, None, config, device, Steady(())))
+    run = wire(plan_of(Store.create(tmp_path / "league.duckdb"), row, None, config, device, Steady(())))
     pool = Pool(config.pool, run.shelf.load_policy, np.random.default_rng(0))
     for step in range(9):
         with torch.no_grad():

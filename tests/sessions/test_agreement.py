@@ -88,8 +88,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch, new_user(folder):
         patch.chdir(folder)
         Path("game.py").write_text(GAME)
-        league.train("smoke", env="game.py", run="r", overrides=SETS, store="s.duckdb")
-        league.export("r", "agent", store="s.duckdb")
+        league.train("smoke", env="game.py", run="r", overrides=SETS, store="league.duckdb")
+        league.export("r", "agent", store="league.duckdb")
         yield folder
 
 
@@ -112,7 +112,7 @@ def changed(trained: Path) -> Iterator[Callable[..., None]]:
 
 def doors(folder: Path) -> dict[str, Callable[[], Any]]:
     """What plays an agent, by name."""
-    known: dict[str, Any] = {"env": "game.py", "store": "s.duckdb"}
+    known: dict[str, Any] = {"env": "game.py", "store": "league.duckdb"}
     fresh = f"new-{len(list(folder.glob('new-*')))}"
     mix = (*TINY, f"pool.mix={{self_play = 0.5, '{AGENT_PREFIX}./agent' = 0.5}}")
     return {
@@ -141,7 +141,7 @@ def test_what_is_seen_or_done_is_named_where_it_differs(what: str, trained: Path
     """The line has the field and both values, by every door, and so has that of a run that would go on."""
     old, new, words = MATTER[what]
     changed((old, new))
-    known: dict[str, Any] = {"env": "game.py", "store": "s.duckdb"}
+    known: dict[str, Any] = {"env": "game.py", "store": "league.duckdb"}
     calls = {**doors(trained), "resume": lambda: league.resume("r", overrides=["run.total_steps=128"], **known)}
     for name, play in calls.items():
         forget()

@@ -113,8 +113,8 @@ def test_runs_of_the_same_store_are_named_by_step(exported: Path, tmp_path: Path
 def test_what_cannot_be_met_is_one_line(name: str, words: str, exported: Path, tmp_path: Path) -> None:
     """Before anything is written."""
     if "other" in name:
-        league.train("smoke", env="matrix", run="x", store=tmp_path / "o.duckdb", overrides=[*TINY, "env.rounds=3"])
-        league.export("x", tmp_path / "other", store=tmp_path / "o.duckdb")
+        league.train("smoke", env="matrix", run="x", store=tmp_path, overrides=[*TINY, "env.rounds=3"])
+        league.export("x", tmp_path / "other", store=tmp_path / "league.duckdb")
     if "damaged" in name:
         weights = shutil.copytree(exported / "champion", tmp_path / "damaged") / "weights.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1] + b"x")

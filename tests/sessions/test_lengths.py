@@ -64,12 +64,12 @@ def test_a_longer_stage_carries_on_a_run_of_its_own_length(tmp_path: Path) -> No
 def test_a_script_sees_progress_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a watcher a training shows what the command does; `watcher=()` and `run.verbosity=0` show nothing."""
     call = {"env": "matrix", "overrides": SETS, "device": "cpu"}
-    league.train("short", **call, store=tmp_path / "a.duckdb", run="shown")
+    league.train("short", **call, store=tmp_path / "league.duckdb", run="shown")
     out, err = capsys.readouterr()
     assert out == "" and "run shown: short, preset fast" in err and "steps     640 of 640, 100%" in err
-    league.resume("shown", steps=768, store=tmp_path / "a.duckdb")
+    league.resume("shown", steps=768, store=tmp_path / "league.duckdb")
     assert "steps     768 of 768, 100%" in capsys.readouterr().err
-    league.train("short", **call, store=tmp_path / "a.duckdb", run="silent", watcher=())
+    league.train("short", **call, store=tmp_path / "league.duckdb", run="silent", watcher=())
     call["overrides"] = [*SETS, "run.verbosity=0"]
-    league.train("short", **call, store=tmp_path / "a.duckdb", run="quiet")
+    league.train("short", **call, store=tmp_path / "league.duckdb", run="quiet")
     assert capsys.readouterr() == ("", "")

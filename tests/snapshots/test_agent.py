@@ -260,7 +260,7 @@ def test_names_and_devices_are_checked(folder: Path, exported: Path, tmp_path: P
     with pytest.raises(UsageError, match="no run `matrx-1`"):
         league.load("matrx-1", store=store)
     with pytest.raises(StoreError, match="no store at"):
-        league.load("matrix-1", store=tmp_path / "none.duckdb")
+        league.load("matrix-1", store=tmp_path / "league.duckdb")
     for device in ("gpu", "cuda" if not torch.cuda.is_available() else "mps"):
         with pytest.raises(UsageError, match="device"):
             Agent.load(exported, device)

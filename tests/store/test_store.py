@@ -156,7 +156,7 @@ def test_a_store_may_lie_in_any_folder(tmp_path: Path, name: str) -> None:
     store = Store.open(tmp_path / name)
     assert len(store.matches("a", "training")) == 3 and store.query("SELECT count(*) FROM match")[1] == [(3,)]
     folder_a = Folder(store.path / "a", pytest.fail)
-    assert folder_a.restore(None, 5) == 3 and folder_a.num_waiting == 1, "the event of an update before stays"
+    assert folder_a.restore(None, 5) == 3 and len(store.events("a")) == 1, "the event of an update before stays"
 
 
 def test_the_same_key_replaces(store: Filled) -> None:
@@ -412,6 +412,12 @@ def test_a_gate_ends_once(store: Filled) -> None:
 
 
 # What is not a league store
+
+
+def test_a_store_is_called_as_one_likes(tmp_path: Path) -> None:
+    """The catalogue stands for the folder that it is in; any other name is a folder's."""
+    assert Store.create(tmp_path / "league.duckdb").path == tmp_path
+    assert Store.create(tmp_path / "mine.duckdb").path == tmp_path / "mine.duckdb"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ GAME = {"matrix": ("env.rounds=30",), "brawl": ("env.time_limit_seconds=6",)}
 
 def train(folder: Path, *sets: str, env: str = "matrix", **more: Any) -> Store:
     """A run in `folder`, and its store."""
-    overrides, store = [*SETS, *GAME[env], *sets], folder / "l.duckdb"
+    overrides, store = [*SETS, *GAME[env], *sets], folder / "league.duckdb"
     league.train("smoke", env=env, run="it", overrides=overrides, store=store, device="cpu", **more)
     return Store.open(store)
 
@@ -80,10 +80,10 @@ def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
     """What was spent is part of the state, so the games are the same."""
     whole = train(tmp_path / "whole")
     train(tmp_path / "parts", watcher=Notes(13))
-    league.resume("it", store=tmp_path / "parts" / "l.duckdb")
+    league.resume("it", store=tmp_path / "parts" / "league.duckdb")
     expected, found = (
         [(x.update, x.row, x.ordinal, x.agents, x.winner, x.seed) for x in store.matches("it", "evaluation")]
-        for store in (whole, Store.open(tmp_path / "parts" / "l.duckdb"))
+        for store in (whole, Store.open(tmp_path / "parts" / "league.duckdb"))
     )
     assert found == expected
 
@@ -93,8 +93,8 @@ def test_a_run_that_goes_on_may_be_evaluated_otherwise(tmp_path: Path) -> None:
     """Its share and the games of its last evaluation are settings of how one looks at it."""
     train(tmp_path, "run.evaluate_games=2", "env.time_limit_seconds=1", env="brawl", watcher=Notes(13))
     sets = ["run.anchor_games=40", "run.evaluate_share=10.0", "run.ladder_share=0.0", "run.ladder_older=1"]
-    league.resume("it", overrides=sets, store=tmp_path / "l.duckdb")
-    met = evaluated(Store.open(tmp_path / "l.duckdb"))
+    league.resume("it", overrides=sets, store=tmp_path / "league.duckdb")
+    met = evaluated(Store.open(tmp_path / "league.duckdb"))
     assert sum("bot:based" in match.agents for match in met[640]) == 40
 
 
@@ -111,7 +111,7 @@ def test_progress_begins_before_anything_is_played(tmp_path: Path) -> None:
     with acts.gauging(lambda *what: told.append(what)):
         train(tmp_path, "run.evaluate_every=0", "run.evaluate_games=4", "run.evaluate_share=10.0")
     assert {name for name, *_ in told} == {GAMES}
-    num_games = sum(map(len, evaluated(Store.open(tmp_path / "l.duckdb")).values()))
+    num_games = sum(map(len, evaluated(Store.open(tmp_path / "league.duckdb")).values()))
     assert told[0][1:2] + told[0][3:] == (0, 0) and told[-1][1:3] == (num_games, num_games)
     assert [done for _, done, _, _ in told] == sorted(done for _, done, _, _ in told)
     assert [steps for *_, steps in told] == sorted(steps for *_, steps in told)

@@ -24,7 +24,7 @@ SETS = (*TINY, "env.rounds=4", "run.total_steps=640", "pool.snapshot_every=64", 
 
 def train(folder: Path, *sets: str, **more: Any) -> Store:
     """A run of the matrix game in `folder`, and its store."""
-    store = folder / "l.duckdb"
+    store = folder / "league.duckdb"
     league.train("smoke", env="matrix", run="it", overrides=[*SETS, *sets], store=store, device="cpu", **more)
     return Store.open(store)
 
@@ -67,8 +67,8 @@ def test_a_stopped_run_climbs_as_one_that_was_not(tmp_path: Path) -> None:
     """What was spent is part of the state, so the games are the same."""
     whole = train(tmp_path / "whole")
     train(tmp_path / "parts", watcher=Notes(7))
-    league.resume("it", store=tmp_path / "parts" / "l.duckdb")
-    parts = Store.open(tmp_path / "parts" / "l.duckdb")
+    league.resume("it", store=tmp_path / "parts" / "league.duckdb")
+    parts = Store.open(tmp_path / "parts" / "league.duckdb")
     expected, found = (
         [(x.update, x.row, x.ordinal, x.agents, x.winner, x.seed) for x in climbed(store)] for store in (whole, parts)
     )
@@ -82,7 +82,7 @@ def test_a_run_without_a_share_has_no_ladder(tmp_path: Path) -> None:
 
 def test_the_last_evaluation_meets_the_anchor_more_often(tmp_path: Path) -> None:
     """So that its score is known within a few points; the others have `evaluate_games`."""
-    store = tmp_path / "l.duckdb"
+    store = tmp_path / "league.duckdb"
     sets = [*TINY, "run.total_steps=128", "run.anchor_games=12", "run.evaluate_every=64", "env.time_limit_seconds=1"]
     league.train("smoke", env="brawl", run="it", overrides=sets, store=store, device="cpu")
     games = Store.open(store).matches("it", "evaluation")
