@@ -7,7 +7,6 @@ and each resume of a run writes a `config-NNN.json`; `status.json` and `segments
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,6 @@ from league.errors import StoreError
 from league.schema import FrozenModel, read_file
 from league.store.codec import KINDS, Columns, key_of, naive, replay_columns, storable, to_columns
 from league.store.files import replace_whole
-from league.store.locks import LOCK, held
 from league.store.rows import (
     AgentRow,
     Decision,
@@ -555,13 +553,3 @@ class Folder:
     def _write_status(self) -> None:
         write(self.path / STATUS, self._status)
         self._is_noted = True
-
-
-def take_lock(path: Path) -> Any:
-    """Holds an owner's folder against other writers (`league.store.locks.held`)."""
-    return held(path / LOCK)
-
-
-def this_host() -> str:
-    """What this machine is called."""
-    return platform.node()

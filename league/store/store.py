@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +29,10 @@ from league.store.folder import (
     OwnerKind,
     Pruned,
     read,
-    take_lock,
-    this_host,
     write,
 )
 from league.store.importing import Earlier, MatchFile, take_in
-from league.store.locks import held
+from league.store.locks import LOCK, held
 from league.store.reading import Reader
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
 from league.store.segments import write_query
@@ -103,24 +102,25 @@ class Store(Reader):
         Raises:
             StoreError: the store cannot be written.
         """
+        with ExitStack() as locks, _closed(self._own_evaluations(locks)) as folder:
+            yield folder
+        self.view.write_catalogue()
+
+    def _own_evaluations(self, locks: ExitStack) -> Folder:
+        """The folder of this machine's evaluations that nobody writes now, else a new one; `locks` gets its lock."""
         for owner in self.view.owners():
             who = owner.identity
-            if (who.kind, who.host) != ("evaluations", this_host()):
-                continue
-            with suppress(BlockingIOError), take_lock(owner.path):
-                with _closed(Folder(owner.path, self.view.say)) as folder:
-                    yield folder
-                self.view.write_catalogue()
-                return
-        who = self.identity("evaluations", f"evaluations-{secrets.token_hex(4)}", host=this_host())
+            if (who.kind, who.host) == ("evaluations", platform.node()):
+                with suppress(BlockingIOError):  # another caller's, so there is no need to wait for it
+                    locks.enter_context(held(owner.path / LOCK, wait=0.0))
+                    return Folder(owner.path, self.view.say)
+        who = self.identity("evaluations", f"evaluations-{secrets.token_hex(4)}", host=platform.node())
         path = self.path / who.name
         _make(path)
-        with take_lock(path):
-            folder = Folder(path, self.view.say)
-            folder.begin(who)
-            with _closed(folder):
-                yield folder
-        self.view.write_catalogue()
+        locks.enter_context(held(path / LOCK))
+        folder = Folder(path, self.view.say)
+        folder.begin(who)
+        return folder
 
     # Runs and leagues.
 
@@ -169,7 +169,7 @@ class Store(Reader):
             gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
             path = self.path / gate.gate
             _make(path)
-            locks.enter_context(take_lock(path))
+            locks.enter_context(held(path / LOCK))
             folder = Folder(path, self.view.say)
             folder.begin(self.identity("gate", gate.gate, gate=gate, begun=self._next_place()))
         return gate, folder
