@@ -59,7 +59,7 @@ class Store(Reader):
         Raises:
             StoreError: no folder can be made there.
         """
-        folder = store_folder(path)
+        folder = _named(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -75,7 +75,7 @@ class Store(Reader):
         Raises:
             StoreError: it is missing, cannot be read, or is no store.
         """
-        folder = store_folder(path)
+        folder = _named(path)
         if not folder.is_dir():
             what = "is a file, and no store" if os.path.lexists(folder) else "is not there"
             raise StoreError(f"no store at {folder}: it {what}; run `league train` first, or pass --store")
@@ -304,6 +304,18 @@ def _closed(folder: Folder) -> Iterator[Folder]:
             folder.close()
         raise
     folder.close()
+
+
+def _named(path: str | os.PathLike[str]) -> Path:
+    """The store's folder, whose path DuckDB can open."""
+    folder = store_folder(path)
+    try:
+        os.path.abspath(folder).encode()
+    except UnicodeEncodeError:
+        raise StoreError(
+            f"store {folder}: DuckDB takes only paths that are UTF-8; rename the folder, or pass another --store"
+        ) from None
+    return folder
 
 
 def _has_owner(folder: Path) -> bool:

@@ -414,6 +414,18 @@ def test_a_gate_ends_once(store: Filled) -> None:
 # What is not a league store
 
 
+def test_a_folder_that_is_no_utf8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is made in it, also where the path that was given is a relative one."""
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/x\xff")
+    os.mkdir(folder)
+    monkeypatch.chdir(folder)
+    for named in ("runs", folder):
+        for way in (Store.create, Store.open):
+            with pytest.raises(StoreError, match="only paths that are UTF-8; rename the folder"):
+                way(named)
+    assert os.listdir(folder) == []
+
+
 def test_a_store_is_called_as_one_likes(tmp_path: Path) -> None:
     """The catalogue stands for the folder that it is in; any other name is a folder's."""
     assert Store.create(tmp_path / "league.duckdb").path == tmp_path
