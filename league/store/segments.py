@@ -10,13 +10,12 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import duckdb
-import numpy.typing as npt
 from pydantic import Field
 
 from league.acts import act
@@ -78,16 +77,10 @@ def write_segment(folder: Path, kind: str, number: int, rows: Sequence[Columns])
     Raises:
         StoreError: the disk refuses; nothing is left.
     """
-    return write_arrays(folder, kind, number, as_arrays(kind, rows))
-
-
-def write_arrays(folder: Path, kind: str, number: int, arrays: Mapping[str, npt.NDArray[Any]]) -> Segment:
-    """The same of rows as one array a column of the kind."""
     con = _engine()
-    con.register("batch", dict(arrays))
+    con.register("batch", as_arrays(kind, rows))
     try:
-        num_rows = len(next(iter(arrays.values())))
-        return write_query(con, folder, kind, number, f"SELECT {encoded(kind)} FROM batch", num_rows)
+        return write_query(con, folder, kind, number, f"SELECT {encoded(kind)} FROM batch", len(rows))
     finally:
         con.unregister("batch")
 

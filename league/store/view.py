@@ -2,12 +2,13 @@
 
 Rows of runs, agents, snapshots and the like are read from the folders' JSON files; those of matches, metrics, ratings,
 events and replays are views of the segments that the listings name. Nothing here writes into a store but the
-catalogue, which is never read. Beside `segments.py` and `asking.py` only this module imports duckdb.
+catalogue, which is never read. Beside `segments.py` only this module imports duckdb.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -341,14 +342,7 @@ def _drop(con: Cursor, pid: int) -> None:
             con.close()
 
 
-def _counted() -> Iterator[int]:
-    number = 0
-    while True:
-        yield number
-        number += 1
-
-
-_numbers = _counted()
+_numbers = itertools.count()
 
 
 def _looks(folder: str) -> tuple[list[str], object]:
