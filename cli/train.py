@@ -139,10 +139,13 @@ def resume(
             autocompletion=completion.setting_names,
         ),
     ] = None,
+    take_over: Annotated[
+        bool, flag("--take-over", help="End the lock of another machine that shows no sign of life for a minute.")
+    ] = False,
 ) -> None:
     """Continue a stopped run, league or exploiter from its last saved state, or a run from an earlier one."""
     from league import config as settings
-    from league.sessions.app import resume
+    from league.sessions import app
     from league.sessions.exploitability import resume_exploit
     from league.sessions.leagues import resume_league
     from league.sessions.rewinding import rewind
@@ -150,6 +153,8 @@ def resume(
     if name is not None and at is None:
         raise UsageError(f"--run {name}: a run keeps its name; pass --at, too, to begin a new one from a kept state")
     opened = output.open()
+    if take_over:
+        app.take_over(run, store=output.store, say=output.say)
     roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
     config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
     sets = overrides or []
@@ -169,7 +174,7 @@ def resume(
         elif roles:
             result = resume_league(run, **again, sampler=sampler)
         else:
-            result = resume(run, **again, sampler=sampler)
+            result = app.resume(run, **again, sampler=sampler)
     _finish(result, output, watcher)
 
 

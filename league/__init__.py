@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from league.faces.notebook import metrics, payoff, query, runs
     from league.faces.report import report
     from league.faces.trackers import track
-    from league.sessions.app import resume, train
+    from league.sessions.app import resume, take_over, train
     from league.sessions.exploitability import exploit, resume_exploit
     from league.sessions.failures import replay
     from league.sessions.leagues import resume_league, train_league
@@ -63,6 +63,7 @@ __all__ = [
     "resume_league",
     "rewind",
     "runs",
+    "take_over",
     "tournament",
     "track",
     "train",
@@ -89,6 +90,7 @@ _HOMES = {
     "resume_league": "league.sessions.leagues",
     "rewind": "league.sessions.rewinding",
     "train_league": "league.sessions.leagues",
+    "take_over": "league.sessions.app",
     "tournament": "league.arena.tournaments",
     "track": "league.faces.trackers",
     "watch": "league.arena.watching",

@@ -150,7 +150,10 @@ def test_a_fault_of_a_manifest_is_mended_at_its_source(
 
 
 @pytest.mark.parametrize("kind", cases("a pipe", slow=["a socket", "a folder", "a loop", "a device"]))
-@pytest.mark.parametrize("name", ["run.json", "lock", "state/state.json", "manifest.json", "weights.safetensors"])
+@pytest.mark.parametrize(
+    "name",
+    ["run.json", "lock-00000000-00000000-00000000@other", "state/state.json", "manifest.json", "weights.safetensors"],
+)
 def test_nothing_in_a_runs_folder_keeps_a_command_waiting(kind: str, name: str, agent: Path, tmp_path: Path) -> None:
     """`runs`, `doctor`, `resume` and `snapshots list` end soon where a pipe, device or folder stands for a file."""
     for path in agent.parent.iterdir():

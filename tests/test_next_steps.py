@@ -97,6 +97,7 @@ OFFERS = {
     "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
     "sessions/app:need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
     "sessions/app:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
+    "store/locks:alone command('resume', run, '--take-over', store=folder.parent)": "no_offer",  # test_faults.py
     "sessions/folders:_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
     "sessions/app:longer command('resume', row.run, '--steps', 2 * row.steps, store=store)": "smoke_finished",
     "sessions/app:longer command(*words, store=store)": "short_finished",

@@ -39,6 +39,7 @@ from league.sessions.settling import (
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady, steady
 from league.signals import settings_kept
+from league.store import locks
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.run import Watcher
@@ -207,6 +208,26 @@ def resume(
     own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
     with resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher) as session:
         return session.go().results[0]
+
+
+def take_over(run: str, *, store: str | Path = DEFAULT_STORE, say: Callable[[str], None] = print) -> None:
+    """Ends the lock that a process of another, dead machine has on a run, so that it can be resumed here.
+
+    If that process lives after all, it stops at its next write.
+
+    Args:
+        run: its name; that of a league for all of its learners.
+        store: its folder.
+        say: is told of the wait, a minute for each lock.
+
+    Raises:
+        UsageError: there is no such run, or the other machine gave a sign of life within a minute.
+        StoreError: the folder cannot be written.
+    """
+    opened = Store.open(store)
+    names = [row.run for row in opened.learners() if row.league == run] or [opened.find_run(run).run]
+    for name in names:
+        locks.take_over(opened.path / name / locks.LOCK, say)
 
 
 @contextmanager

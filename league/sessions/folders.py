@@ -21,7 +21,7 @@ from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
 from league.store.files import CATALOGUE, is_temporary
 from league.store.folder import CONFIG, IDENTITY, STATUS, Configured, Folder, Identity, Status, read
-from league.store.locks import LOCK, held
+from league.store.locks import LOCK, held, is_lock
 from league.store.rows import LearnerRow, RunRow, now
 from league.store.segments import LISTING, ROWS
 from league.store.store import Store
@@ -150,7 +150,8 @@ def remove_folder(store: Store, name: str) -> None:
     with suppress(OSError):
         if _is_unused(folder):
             _empty(folder)
-            (folder / LOCK).unlink()
+            for path in filter(is_lock, folder.iterdir()):
+                path.unlink()
             folder.rmdir()
 
 
@@ -248,13 +249,13 @@ def read_manifest(snapshot: Path) -> Manifest:
 
 def _is_unused(folder: Path) -> bool:
     """Whether no owner has begun in a folder: a league's learner has once its league is there."""
-    names = {path.name for path in folder.iterdir() if not is_temporary(path)}
+    names = {path.name for path in folder.iterdir() if not (is_temporary(path) or is_lock(path))}
     if IDENTITY in names:
         identity = _identity(folder)
         learner = None if identity is None else identity.learner
         if learner is None or learner.league == learner.run or (folder.parent / learner.league / IDENTITY).exists():
             return False
-    return not names - {LOCK, GUESTS, STATUS, LISTING, ROWS, CONFIG.format(1), IDENTITY}
+    return not names - {GUESTS, STATUS, LISTING, ROWS, CONFIG.format(1), IDENTITY}
 
 
 def _identity(folder: Path) -> Identity | None:
@@ -268,7 +269,7 @@ def _empty(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name != LOCK:
+        elif not is_lock(path):
             path.unlink()
 
 

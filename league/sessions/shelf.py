@@ -44,6 +44,7 @@ from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.snapshots.writer import SnapshotWriter
 from league.store.folder import Folder
+from league.store.locks import check_owned
 from league.store.rows import AgentRow, LearnerRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.training.returns import ReturnSize
@@ -197,7 +198,9 @@ class FileShelf:
 
         Raises:
             SnapshotError: a weight is not finite.
+            LockLost: another machine has taken over the run.
         """
+        check_owned(self.folder)
         path = self.folder / "snapshots" / f"{counters.steps:010d}"
         architecture, history_tokens = described(self.config, self.spec, policy)
         about = About(
@@ -269,7 +272,9 @@ class FileShelf:
 
         Raises:
             SnapshotError: the state cannot be read, or the disk refuses.
+            LockLost: another machine has taken over the run.
         """
+        check_owned(self.folder)
         state = self.read_state()
         counters, like = state["counters"], read_manifest(snapshots_of(self.folder)[-1])
         now = {"step": counters["steps"], "update": counters["update"], "parent": counters["newest"] or None}

@@ -102,7 +102,11 @@ def _put(draft: Path, path: Path) -> None:
         raise
     except OSError:  # a file system without hard links
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        draft.replace(path)
+        try:
+            draft.replace(path)
+        except BaseException:
+            path.unlink()
+            raise
 
 
 def sync(path: Path) -> None:

@@ -20,6 +20,7 @@ from league.errors import StoreError
 from league.schema import FrozenModel, read_file
 from league.store.codec import KINDS, Columns, key_of, naive, replay_columns, storable, to_columns
 from league.store.files import replace_whole
+from league.store.locks import LockLost, check_owned
 from league.store.rows import (
     AgentRow,
     Decision,
@@ -369,7 +370,7 @@ class Folder:
         try:
             self._write()
         except StoreError as error:
-            if force:
+            if force or isinstance(error, LockLost):
                 raise
             self._say(f"{self.num_waiting:,} rows wait in memory, tried again in {self._retry_seconds:g} s: {error}")
             self._next_flush = time.monotonic() + self._retry_seconds
@@ -515,6 +516,7 @@ class Folder:
         )
 
     def _write(self) -> None:
+        check_owned(self.path)
         made: dict[str, Segment] = {}
         try:
             for kind, rows in self._waiting.items():
@@ -541,6 +543,7 @@ class Folder:
             self._write_status()
 
     def _write_listing(self) -> None:
+        check_owned(self.path)
         try:
             write_listing(self.path, self._listing())
         except OSError as error:
@@ -551,5 +554,6 @@ class Folder:
         self._is_changed = False
 
     def _write_status(self) -> None:
+        check_owned(self.path)
         write(self.path / STATUS, self._status)
         self._is_noted = True

@@ -1,23 +1,50 @@
-"""Locks that the system lets go of when their process ends, however it ends: one process at a time changes the files of
-a run, and whoever holds a lock is alive."""
+"""Locks: one process at a time writes a folder, on this machine and on others that share it.
+
+Who wants a lock makes an empty file, whose name says on which machine, then looks for others of that lock, and steps
+back where the process of one lives: of two that come at once, one at least sees the other. On this machine `flock`
+tells whether a file's process lives. On another the file's time of change tells, which its process renews; such a file
+goes by `take_over` alone. A process whose file has gone stops at its next write (`check_owned`).
+"""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import platform
-import stat
+import random
+import re
+import secrets
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from league.errors import StoreError, UsageError
+from league.errors import StoreError, UsageError, command, remedy_of
 
 LOCK = "lock"
-"""In a run's folder."""
+"""In a folder of the store."""
 LOOK_SECONDS = 0.5
-"""`is_held` has a lock for a moment itself, so a lock is refused only when it stays held for so long."""
+"""How long a process that is just ending has."""
+BEAT_SECONDS, SILENT_SECONDS = 10.0, 60.0
+"""Between two signs of life; and without one, after which another machine's lock can be taken over."""
+_FILE = re.compile(r"(?P<lock>.+)-(?P<boot>[0-9a-f]{8})-(?P<machine>[0-9a-f]{8})-[0-9a-f]{8}@(?P<host>.*)")
+_owned: dict[Path, tuple[Path, int]] = {}
+"""Lock -> its file and the descriptor of that, of the locks that this process holds."""
+
+
+class LockLost(StoreError):
+    """Another machine took over the folder that this process writes."""
+
+
+class LockHeld(BlockingIOError):
+    """Another process holds a lock."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"another process{f' on {host}' if host else ''} holds it")
+        self.host = host
+        """The owner's machine; empty where it is this one."""
 
 
 @contextmanager
@@ -35,82 +62,222 @@ def alone(run: str, folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(held(folder / LOCK))
-        except BlockingIOError:
-            raise UsageError(
-                f"run={run}: another process trains it, or prunes it; let that finish, or stop it"
-            ) from None
+        except LockHeld as error:
+            end = "let that finish, or stop it"
+            if error.host:
+                again = command("resume", run, "--take-over", store=folder.parent)
+                end = f"if {error.host} has died, {again} goes on here"
+            where = f" on {error.host}" if error.host else ""
+            raise UsageError(f"run={run}: another process{where} trains it, or prunes it; {end}") from None
         yield
 
 
 @contextmanager
-def held(path: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
-    """Holds the lock at `path`, in which the machine's name is written.
+def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
+    """Holds a lock.
 
     wait: seconds for another process to let go of it.
 
     Raises:
-        BlockingIOError: another process holds it.
-        StoreError: the file cannot be written.
+        LockHeld: another process holds it.
+        StoreError: its folder cannot be written.
     """
-    descriptor = _locked(path, wait)
-    try:
-        with suppress(OSError):  # a full disk: who holds it is not known elsewhere then
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, platform.node().encode())
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def is_held(path: Path) -> bool | None:
-    """Whether a process holds the lock at `path`; None where that cannot be known.
-
-    That is without the file, and where the last holder was on another machine, whose locks this one may not see.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe of that name keeps nobody waiting
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False if os.read(descriptor, 256).decode(errors="replace") == platform.node() else None
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-
-
-def _locked(path: Path, wait: float) -> int:
-    """The file that lies at `path`, locked; one that its last holder removed is no lock."""
-    while True:
-        try:
-            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
-        except OSError as error:
-            advice = "remove it" if path.is_dir() or path.is_symlink() else "make its folder writable"
-            raise StoreError(f"{path}: {error.strerror}; {advice}") from None
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise StoreError(f"{path}: it is no regular file; remove it")
-            _lock(descriptor, wait)
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, wait: float) -> None:
     deadline = time.monotonic() + wait
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
+            made = _made(lock)
+            break
+        except LockHeld:
             if time.monotonic() > deadline:
                 raise
-        time.sleep(0.01)
+        except OSError as error:
+            raise _refused(lock, error) from None
+        time.sleep(0.02 * random.random())
+    key, is_over = Path(os.path.abspath(lock)), threading.Event()
+    threading.Thread(target=_beat, args=(made[1], is_over), daemon=True).start()
+    _owned[key] = made
+    try:
+        yield
+    finally:
+        is_over.set()
+        _release(*_owned.pop(key))
+
+
+def take_over(lock: Path, say: Callable[[str], None]) -> None:
+    """Ends the lock of another machine that gives no sign of life for a minute; one of this machine is left alone.
+
+    say: is told of the wait.
+
+    Raises:
+        UsageError: the other machine is alive.
+        StoreError: the folder cannot be written.
+    """
+    try:
+        for file in _files(lock):
+            if not (host := _host_of(file)):
+                continue
+            say(f"{lock}: waiting {SILENT_SECONDS:g} s for a sign of life of {host}")
+            beat, deadline = _beat_of(file), time.monotonic() + SILENT_SECONDS
+            while time.monotonic() < deadline:
+                time.sleep(min(1.0, SILENT_SECONDS / 10))
+                if _beat_of(file) not in (beat, None):
+                    raise UsageError(f"{lock}: {host} is alive; stop the process there")
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(lock, error) from None
+
+
+def check_owned(folder: Path) -> None:
+    """Refuses to write a folder whose lock this process has lost.
+
+    Raises:
+        LockLost: it has.
+    """
+    owned = _owned.get(Path(os.path.abspath(folder / LOCK)))
+    if owned is not None and not _is_at(*owned):
+        raise LockLost(f"{folder}: its lock was taken over or removed; this process writes nothing more there")
+
+
+def is_held(lock: Path) -> bool | None:
+    """Whether a process holds a lock; None where that cannot be known.
+
+    It cannot without the folder, and of another machine that gave no sign of life for a minute.
+    """
+    try:
+        for file in _files(lock):
+            if (host := _host_of(file)) is not None:
+                beat = _beat_of(file) if host else None
+                return beat is None or abs(time.time() - beat / 1e9) < SILENT_SECONDS or None
+        return False
+    except OSError:
+        return None
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file is that of a lock in a folder of the store."""
+    return (found := _FILE.fullmatch(path.name)) is not None and found["lock"] == LOCK
+
+
+def _files(lock: Path) -> list[Path]:
+    """The files of a lock: of the process that holds it, of some that want it, and of some that were killed."""
+    found = map(_FILE.fullmatch, os.listdir(lock.parent))
+    return [lock.parent / file.string for file in found if file is not None and file["lock"] == lock.name]
+
+
+def _host_of(file: Path) -> str | None:
+    """The machine of the process that made a lock's file: empty where it is this one; None where it has died.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    made = _FILE.fullmatch(file.name)
+    assert made is not None
+    if made["boot"] != _digest(_BOOT) and (made["machine"], made["host"]) != (_digest(_MACHINE), _this_host()):
+        return made["host"] or "another machine"
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return ""
+    except OSError:  # a file system without it
+        return made["host"] or "this machine"
+    finally:
+        os.close(descriptor)
+
+
+def _made(lock: Path) -> tuple[Path, int]:
+    """Makes the file of a lock that no living process has, and removes those of the dead.
+
+    Raises:
+        LockHeld: one has it, or was faster.
+        OSError: the folder refuses.
+    """
+    _dead(lock)
+    name = f"{lock.name}-{_digest(_BOOT)}-{_digest(_MACHINE)}-{secrets.token_hex(4)}@{_this_host()}"
+    path = lock.with_name(name)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    try:
+        with suppress(OSError):  # a file system without it: then the sign of life has to do
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        dead = _dead(lock, but=path)
+        if not _is_at(path, descriptor):
+            raise LockHeld("")  # by a process that took it for dead before it was locked
+    except BaseException:
+        _release(path, descriptor)
+        raise
+    for file in dead:
+        with suppress(OSError):
+            file.unlink()
+    return path, descriptor
+
+
+def _dead(lock: Path, but: Path | None = None) -> list[Path]:
+    """The other files of a lock.
+
+    Raises:
+        LockHeld: the process of one lives.
+        OSError: the folder refuses.
+    """
+    others = [file for file in _files(lock) if file != but]
+    for file in others:
+        if (host := _host_of(file)) is not None:
+            raise LockHeld(host)
+    return others
+
+
+def _refused(lock: Path, error: OSError) -> StoreError:
+    return StoreError(f"{lock}: cannot be made ({error.strerror or error}); {remedy_of(error)}")
+
+
+def _release(path: Path, descriptor: int) -> None:
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether a lock's file is where its process made it."""
+    with suppress(OSError):
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    return False
+
+
+def _beat(descriptor: int, is_over: threading.Event) -> None:
+    """Gives signs of life."""
+    while not is_over.wait(BEAT_SECONDS):
+        with suppress(OSError):
+            os.utime(descriptor)
+
+
+def _beat_of(file: Path) -> int | None:
+    """When a lock's process gave its last sign of life, in ns, or None if it has ended; opening asks the server."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.fstat(descriptor).st_mtime_ns
+    finally:
+        os.close(descriptor)
+
+
+def _this_host() -> str:
+    return re.sub(r"[^\w.-]", "_", platform.node(), flags=re.ASCII)[:64]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _first_line(path: str) -> str:
+    with suppress(OSError, ValueError):
+        return Path(path).read_text().strip()
+    return ""
+
+
+_BOOT, _MACHINE = _first_line("/proc/sys/kernel/random/boot_id"), _first_line("/etc/machine-id")
+"""Two processes are on one machine if its boot is the same, or its name and its id are."""

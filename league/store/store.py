@@ -32,7 +32,7 @@ from league.store.folder import (
     write,
 )
 from league.store.importing import Earlier, MatchFile, take_in
-from league.store.locks import LOCK, held
+from league.store.locks import LOCK, LockHeld, held
 from league.store.reading import Reader
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
 from league.store.segments import write_query
@@ -164,7 +164,7 @@ class Store(Reader):
         Raises:
             StoreError: the store cannot be written.
         """
-        with held(self.path / _TITLES, WAIT_SECONDS):
+        with self._titles():
             attempt = 1 + self._attempts(gate)
             gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
             path = self.path / gate.gate
@@ -187,7 +187,7 @@ class Store(Reader):
             StoreError: it cannot be written.
         """
         path = self.path / gate.gate / DECISION
-        with held(self.path / _TITLES, WAIT_SECONDS):
+        with self._titles():
             if read(Decided, path) is None:
                 is_promoted = gate.is_promoted and gate.run is not None and self.champion(gate.run) == champion
                 came_to = Decided(
@@ -200,6 +200,17 @@ class Store(Reader):
                 )
                 write(path, came_to)
         return next(row for row in self.gates() if row.gate == gate.gate)
+
+    @contextmanager
+    def _titles(self) -> Iterator[None]:
+        """Numbers gates' beginnings and decisions, one process at a time."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(self.path / _TITLES, WAIT_SECONDS))
+            except LockHeld as error:
+                end = f"if {error.host} has died, remove {self.path / _TITLES}-*" if error.host else "try again"
+                raise StoreError(f"{self.path / _TITLES}: {error}; {end}") from None
+            yield
 
     def _attempts(self, gate: GateRow) -> int:
         """How many gates were begun: at a run's title since its last promotion, else of the same two agents."""

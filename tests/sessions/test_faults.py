@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 import league
+from league import Watcher
 from league.errors import LeagueError
+from league.store import locks
 from league.store.store import Store
+from league.training.run import Report
 
 CALLS = ("rename", "replace", "fsync", "mkdir", "link")
 SETTINGS = [
@@ -29,14 +32,14 @@ EVERY_NTH = 31
 """Of the faults tried in a short test run; the slow one tries all."""
 
 
-def train(store: Path) -> None:
+def train(store: Path, watcher: Watcher | None = None) -> None:
     """Trains the run, or carries on what there is of it."""
     opened = Store.open(store) if Store.is_there(store) else None
     if opened is not None and any(row.run == "a" for row in opened.runs()):
         if opened.find_run("a").status != "finished":
-            league.resume("a", store=store, watcher=())
+            league.resume("a", store=store, watcher=watcher or ())
         return
-    league.train("smoke", env="kuhn", run="a", seed=3, overrides=SETTINGS, store=store, watcher=())
+    league.train("smoke", env="kuhn", run="a", seed=3, overrides=SETTINGS, store=store, watcher=watcher or ())
 
 
 def contents(store: Path) -> dict[str, Any]:
@@ -56,8 +59,8 @@ def contents(store: Path) -> dict[str, Any]:
     return {name: opened.view.run(query)[1] for name, query in queries.items()}
 
 
-def apart(work: Callable[[], object]) -> int:
-    """Does something in a process of its own; its exit code, or less than 0 where a signal ended it."""
+def begun(work: Callable[[], object]) -> int:
+    """The id of a process that does something."""
     process = os.fork()
     if process == 0:
         code = 1
@@ -71,7 +74,17 @@ def apart(work: Callable[[], object]) -> int:
         finally:
             sys.stderr.flush()
             os._exit(code)
+    return process
+
+
+def code_of(process: int) -> int:
+    """The exit code of a process at its end, or less than 0 where a signal ended it."""
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def apart(work: Callable[[], object]) -> int:
+    """Does something in a process of its own; its exit code."""
+    return code_of(begun(work))
 
 
 def faulty(at: int, fault: Callable[[], None]) -> Callable[[], int]:
@@ -165,3 +178,37 @@ def test_a_full_disk_loses_and_doubles_nothing(tmp_path: Path, undisturbed: tupl
 def test_a_fault_anywhere(tmp_path: Path, undisturbed: tuple[dict[str, Any], int], fault: Callable[[], None]) -> None:
     whole, number = undisturbed
     check(tmp_path, list(range(1, number + 1)), fault, whole)
+
+
+class Stopper(Watcher):
+    """Stops its process in the middle, as a machine that hangs."""
+
+    def report(self, report: Report) -> None:
+        if report.update == 3:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_another_machine_takes_over_a_run(
+    tmp_path: Path, undisturbed: tuple[dict[str, Any], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first machine hangs; another carries it on to what nothing disturbed; the first, awake again, writes nothing.
+
+    This machine plays both: only their names differ, and `flock` is not asked.
+    """
+    monkeypatch.setattr(locks, "SILENT_SECONDS", 1.0)
+
+    def hang() -> None:
+        locks._BOOT, locks._MACHINE = "first", "first"
+        train(tmp_path, Stopper())
+
+    hung, said = begun(hang), list[str]()
+    assert os.WIFSTOPPED(os.waitpid(hung, os.WUNTRACED)[1])
+    assert apart(lambda: train(tmp_path)) == 3, "without a word of ours nothing is taken"
+    league.take_over("a", store=tmp_path, say=said.append)
+    assert len(said) == 1
+    go_on(tmp_path)
+    os.kill(hung, signal.SIGCONT)
+    assert code_of(hung) == 3
+    found = contents(tmp_path)
+    for name, rows in undisturbed[0].items():
+        assert found[name] == rows, name

@@ -65,8 +65,8 @@ def rows(folder: Path) -> Any:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """The files below `folder`, but for the store and locks."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("league.duckdb", "lock")]
+    """The files below `folder`, but for the catalogue."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != "league.duckdb"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 

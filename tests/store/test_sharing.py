@@ -14,7 +14,6 @@ import pytest
 
 from league.boards.standings import leaderboard
 from league.store.liveness import runs
-from league.store.locks import LOCK, alone, held, is_held
 from league.store.store import Store
 from tests.helpers.processes import Process, league, run
 from tests.helpers.sizes import SMALL, as_options
@@ -159,23 +158,3 @@ def test_threads_read_and_write_at_once(tmp_path: Path) -> None:
     if not (child := os.fork()):
         os._exit(len(store.matches("a", "training")))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10
-
-
-def test_a_lock_tells_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held, let go, without a file, and last held on another machine; looking does not keep anybody from locking."""
-    path = tmp_path / LOCK
-    assert is_held(path) is None
-    with alone("it", tmp_path):
-        assert is_held(path) is True
-        monkeypatch.setattr("league.store.locks.platform.node", lambda: "elsewhere")
-        assert is_held(path) is True, "on any machine, since it is seen to be held"
-    assert is_held(path) is None
-    monkeypatch.undo()
-    assert is_held(path) is False
-    looker = (
-        "import sys; from league.store.locks import *; from pathlib import Path\nwhile True: is_held(Path(sys.argv[1]))"
-    )
-    with python(looker, path):
-        for _ in range(300):
-            with held(path):
-                pass
