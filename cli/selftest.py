@@ -38,7 +38,7 @@ RUNS = {
         "c17ac6d378ff0b14e7875e4144024cc89ad345c73f37ff738042d56e5053e986"
     ),
 }
-"""Form of the bits (`form`) -> agent id of the run that `_learning` trains. It changes with `league.config.BITS`."""
+"""Form of the bits (`form`) -> agent id of the run that `_learning` trains."""
 SETTINGS = (
     *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "learner.epochs=2", "learner.device=cpu"),
     *("agent.encoder_layers=2", "agent.encoder_width=32", "agent.encoder_heads=2", "agent.encoder_feedforward=64"),

@@ -31,7 +31,7 @@ from league.policies.pointers import PointerActor
 from league.policies.standardiser import Standardiser
 from league.policies.torso import Torso, channels_of, pointed, torso_of
 from league.types import ActionSpec, GameSpec, ObservationPart, Policy, Watched
-from league.types.spaces import parts_within, plain_json
+from league.types.spaces import parts_within
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Architecture:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for the manifest."""
-        return plain_json(asdict(self))
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Architecture:

@@ -20,7 +20,6 @@ from league import __version__
 from league.errors import SnapshotError
 from league.schema import MAX_ADDRESS, MAX_HISTORY, FrozenModel, Natural, PartSource
 from league.types import RUN_NAME, GameSpec, Source
-from league.types.spaces import plain_json
 
 FORMAT: Literal[3] = 3
 _SPEC = TypeAdapter(GameSpec)
@@ -111,8 +110,6 @@ class About(FrozenModel):
     created_at: str = Field(default_factory=utc_now)
     """UTC, ISO 8601."""
     league_version: str = __version__
-    extra: dict[str, Any] = Field(default_factory=dict)
-    """Whatever else the writer wants kept, as JSON."""
 
     @property
     def own_policy(self) -> OwnPolicy | None:
@@ -151,7 +148,7 @@ class Manifest(About):
 
 def spec_to_json(spec: GameSpec) -> dict[str, Any]:
     """A `GameSpec` as a dict of JSON values."""
-    return plain_json(_SPEC.dump_python(spec, mode="json"))
+    return _SPEC.dump_python(spec, mode="json")  # type: ignore[no-any-return]
 
 
 def spec_from_json(data: dict[str, Any]) -> GameSpec:

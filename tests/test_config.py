@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from league import config as config_module
-from league.config import LATER, SOURCE, agents, fingerprint, from_json, load, presets, stages, to_json, with_options
+from league.config import SOURCE, agents, fingerprint, from_json, load, presets, stages, to_json, with_options
 from league.config.models import Config
 from league.config.updates import (
     check,
@@ -68,10 +68,7 @@ def with_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, extra: str) -> 
 
 
 def test_every_config_is_what_it_was() -> None:
-    """Stage x preset x game: the fingerprint and every resolved setting are those that runs were stored with.
-
-    A setting that came later counts where it is not the constant that it was.
-    """
+    """Stage x preset x game: the fingerprint and every resolved setting are those that runs were stored with."""
     golden = json.loads(Path(__file__).with_name("golden").joinpath("configs.json").read_text(encoding="utf-8"))
     named = [f"{stage} {preset} {game}" for stage in stages() for preset in presets() for game in GAMES]
     assert set(golden) == set(named)
@@ -79,33 +76,8 @@ def test_every_config_is_what_it_was() -> None:
         stage, preset, game = name.split()
         config = load(stage, preset, game)
         settings = to_json(config)
-        for section, table in LATER.items():
-            for key, constant in table.items():
-                if settings[section][key] == constant:
-                    del settings[section][key]
         text = json.dumps(settings, sort_keys=True)
         assert (fingerprint(config), hashlib.sha256(text.encode()).hexdigest()) == (mark, digest), name
-
-
-def test_a_run_from_before_a_setting_has_the_constant_that_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read with it, under the fingerprint that it was stored with; another value is another fingerprint."""
-    older = to_json(load("smoke", "heavy", "matrix"))
-    for section, table in LATER.items():
-        for key in table:
-            del older[section][key]
-    assert from_json(older) == load("smoke", "heavy", "matrix")
-    del older["learner"]["clip"]
-    with pytest.raises(ConfigError, match=r"learner\.clip has no value"):
-        from_json(older)
-    monkeypatch.setattr(config_module, "LATER", {**LATER, "learner": {**LATER["learner"], "clip": 0.2}})
-    assert from_json(older) == load("smoke", "heavy", "matrix")
-    for part, keys in {"env": ("threads", "strict_masks"), "learner": ("device",)}.items():
-        for key in keys:
-            del older[part][key]
-    del older["run"]
-    text = json.dumps(older, sort_keys=True, separators=(",", ":"))
-    assert fingerprint(load("smoke", "heavy", "matrix")) == hashlib.sha256(text.encode()).hexdigest()
-    assert fingerprint(load("smoke", "heavy", overrides=["learner.clip=0.3"])) != fingerprint(load("smoke", "heavy"))
 
 
 def test_games_and_presets_inherit_key_by_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

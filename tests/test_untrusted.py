@@ -213,7 +213,7 @@ def test_a_linked_file_must_fit_the_hash_and_is_not_shown(agent: Path, tmp_path:
 
 MANIFESTS: dict[str, bytes] = {
     "deep lists": b"[" * 100_000,
-    "deep objects": b'{"extra":' * 100_000,
+    "deep objects": b'{"config":' * 100_000,
     "huge number": b'{"step": ' + b"9" * 100_000 + b"}",
     "huge exponent": b'{"step": 1e999999999}',
     "above the limit": b" " * (files.MAX_MANIFEST_BYTES + 1),
@@ -234,7 +234,7 @@ def test_deep_and_huge_values_inside_a_whole_manifest(agent: Path) -> None:
     """Where the manifest takes any JSON, a bomb in it is refused or harmless."""
     text = (agent / MANIFEST).read_text()
     for bomb in ("[" * 150 + "]" * 150, "9" * 4_000, "9" * 5_000, "[" * 5_000 + "]" * 5_000):
-        (agent / MANIFEST).write_text(re.sub(r'"extra": \{\}', '"extra": {"x": ' + bomb + "}", text))
+        (agent / MANIFEST).write_text(text.replace('"config": {', '"config": {"x": ' + bomb + ", ", 1))
         try:
             Agent.load(agent)
         except SnapshotError as error:

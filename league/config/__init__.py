@@ -39,9 +39,6 @@ MAX_TOML_BYTES = 2**20
 Layer = dict[str, dict[str, Any]]
 ROLE = "role"
 """The section of a league's roles, which `league.pool.roles` checks and a league's rows keep."""
-BITS = 10
-"""Raised by each change of what the same config and seed play or learn, bit for bit on a CPU (CONTRIBUTING.md). It is
-written into states and snapshots, and is no part of the fingerprint."""
 OWN_LENGTH = " steps"
 """Ends what a run is called whose steps are not its stage's."""
 AUTO = "auto"
@@ -70,30 +67,6 @@ CHANGEABLE = (
 )
 """What may be set when a run is resumed: what it takes of the machine, what may cure it, how far it goes, and how one
 looks at it."""
-LATER: dict[str, dict[str, Any]] = {
-    "agent": {"policy": "", "skip_connection": False, "torso": "auto"},
-    "env": {"curriculum": [], "workers": 0},
-    "learner": {
-        **{"accumulate": 1, "segments": 1, "opponent_prediction": 0.0, "rate_share": 1.0, "adaptive_kl": 0.0},
-        "magnet": 0.0,
-    },
-    "pool": {"agents": {}, "bots": []},
-    "run": {
-        "anchor_games": 0,
-        "evaluate_share": 0.5,
-        "ladder_share": 0.0,
-        "ladder_older": 3,
-        "rewind_every": 1_000_000,
-        "rewind_states": 5,
-        "replays": 1,  # changes nothing that is learned, so a run of before keeps some from now on
-        "alarm_kl": 0.1,
-        "alarm_idle_steps": 600,
-        "alarm_silent_matches": 100,
-        "alarm_random_steps": 40_000,
-    },
-}
-"""Settings that the first release did not have, as the constants that they were: an older run is read with these, and
-the fingerprint leaves one out that is still what it was, so that what learned the same before is called the same."""
 AN_AGENT = "agent", ""
 """Section and key of the override `agent=NAME`."""
 COMMON_ENV_KEYS = tuple(key for key in EnvConfig.model_fields if key != "options")
@@ -329,13 +302,12 @@ def to_json(config: Config) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Config:
-    """The settings kept by `to_json`, also by a library that had none of `LATER`.
+    """The settings kept by `to_json`.
 
     Raises:
         ConfigError: a key is missing, unknown or has a value outside its rule.
     """
-    older = {name: {**table, **data[name]} for name, table in LATER.items() if isinstance(data.get(name), Mapping)}
-    return _validate({**data, **older})
+    return _validate(dict(data))
 
 
 def with_options(
@@ -383,13 +355,8 @@ def fingerprint(config: Config) -> str:
     data = {**to_json(config), "parts": used_parts(config)}
     if not data["parts"]:
         del data["parts"]
-    for section, table in LATER.items():
-        data[section] = {key: x for key, x in data[section].items() if key not in table or x != table[key]}
-    del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["learner"]["device"]
-    data["env"].pop("workers", None)
-    data["learner"].pop("accumulate", None)
-    for key in ("agents", "bots"):
-        data["pool"].pop(key, None)
+    del data["run"], data["env"]["threads"], data["env"]["strict_masks"], data["env"]["workers"]
+    del data["learner"]["device"], data["learner"]["accumulate"], data["pool"]["agents"], data["pool"]["bots"]
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -23,6 +23,7 @@ WORDS = {
     "opponents": "frozen nets",
     "products": "matrix products",
     "parts": "parts of a minibatch",
+    "version": "version of league",
 }
 """What is said of each part of a `Setting` that is another one than before."""
 
@@ -41,8 +42,8 @@ class Setting:
     """What matrix products are at the run's precision (`league.device.products_of`)."""
     parts: int
     """`learner.accumulate`."""
-    bits: int
-    """`league.config.BITS`."""
+    version: str
+    """Of league."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -142,7 +143,7 @@ def told(
 
     Args:
         run: its name.
-        saved: of the state, `Setting.to_json` or a part of it; empty in one from before there were settings.
+        saved: of the state, `Setting.to_json` or a part of it.
         now: the setting here.
         taken: what was taken over of the matches; None where the state had none.
         seeded: global generators that did not take the saved state (`league.play.randomness`).
@@ -164,12 +165,4 @@ def told(
         parts.append(f"all {taken.carried:,} matches in play go on")
     if parts:
         lines.append(("moved", f"run={run}: goes on otherwise than it was saved: {'; '.join(parts)}"))
-    before = saved.get("bits", 0)
-    if before != now.bits:
-        which = f"bits {before}" if before else "bits 0 (from before they were counted)"
-        line = (
-            f"run={run}: its state is of {which} of play and learning, this library has {now.bits}: it goes on, but not"
-            f" bit for bit as with either alone"
-        )
-        lines.append(("bits", line))
     return lines

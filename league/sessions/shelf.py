@@ -216,7 +216,6 @@ class FileShelf:
             config=settings.to_json(self.config),
             return_size=return_size,
             parent=counters.newest or None,
-            extra={"bits": settings.BITS},
         )
         frozen = snapshot_files.freeze(policy.state_dict(), about)
         self._writer.add(frozen, partial(_write, path, frozen))

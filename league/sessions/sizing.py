@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from league.config import LATER, Layer
+from league.config import Layer
 from league.config.models import Config
 from league.config.schedules import marks
 from league.config.updates import most_parts, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
@@ -445,10 +445,7 @@ def auto(
 
 def sizes_of(config: Mapping[str, Any]) -> Layer:
     """Of settings as JSON, those that `auto` chooses."""
-    return {
-        section: {key: config[section][key] if key in config[section] else LATER[section][key] for key in keys}
-        for section, keys in SIZED.items()
-    }
+    return {section: {key: config[section][key] for key in keys} for section, keys in SIZED.items()}
 
 
 def describe(config: Config) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from league.config import BITS
+from league import __version__
 from league.device import is_out_of_memory
 from league.errors import SnapshotError, StoreError, command
 from league.play import randomness
@@ -126,7 +126,7 @@ def restore(
     taken = None
     if matches is not None and counters.update:
         taken = collector.load_state_dict(matches, seed_after(run.seed, counters.update))
-    for kind, line in told(run.name, state.pop("setting", {}), setting_of(run, collector), taken, seeded):
+    for kind, line in told(run.name, state.pop("setting"), setting_of(run, collector), taken, seeded):
         run.watcher.say(line)
         run.rows.add_event(counters.update, kind, line)
     if counters.update and (taken is None or taken.lost):
@@ -185,7 +185,7 @@ def setting_of(run: Run, collector: Collector) -> Setting:
     nets = "graphs" if collector.has_graphs else "plain"
     opponents = "stacked" if collector.is_stacked else "net by net"
     parts = run.config.learner.accumulate or 1
-    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, parts, BITS)
+    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, parts, __version__)
 
 
 def save_without_matches(run: Run, learner: Learner, pool: Pool, more: Mapping[str, Any]) -> str:
@@ -203,7 +203,7 @@ def save_without_matches(run: Run, learner: Learner, pool: Pool, more: Mapping[s
         "pool": pool.state_dict(),
         "collector": None,
         "guards": run.guards.state_dict(),
-        "setting": {"device": run.device.type, "products": run.products, "bits": BITS},
+        "setting": {"device": run.device.type, "products": run.products, "version": __version__},
         **more,
     }
     try:

@@ -492,15 +492,3 @@ def check_unbounded(slices: Sequence[tuple[int, int]], obs_size: int, parts: Seq
         for part in parts:
             if max(part.start, each[0]) < min(part.stop, at) and (part.kind != "numbers" or part.bounds is not None):
                 raise ValueError(f"unbounded={each!r}: the observation part {part.name!r} has bounds, or is no numbers")
-
-
-def plain_json(data: dict[str, Any]) -> dict[str, Any]:
-    """A spec or an architecture as JSON, without fields that older ones do not have where these say nothing."""
-    later = "observation", "public_actions", "imperfect_information"
-    kept = {name: value for name, value in data.items() if name not in later or value}
-    return {**kept, "action": _plain_action(data["action"])}
-
-
-def _plain_action(action: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: value for name, value in action.items() if name not in LATER or value}
-    return {**plain, "parts": [_plain_action(part) for part in plain["parts"]]} if "parts" in plain else plain

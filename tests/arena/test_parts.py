@@ -136,14 +136,6 @@ def test_settings_are_resolved_to_code(file: Path) -> None:
         settings.load(env="matrix", config_file="c.toml")
 
 
-def test_an_older_config_and_its_fingerprint_are_as_before() -> None:
-    """One from before there were parts is read without any."""
-    now = settings.load(env="matrix")
-    older = settings.to_json(now)
-    del older["pool"]["bots"], older["agent"]["policy"]
-    assert "parts" not in older and settings.from_json(older) == now
-
-
 def test_which_code_an_object_is(file: Path) -> None:
     """That of its file, wherever it was given; values that it holds count, too."""
     sys.path.insert(0, str(file.parent))

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import league
-from league import config as config_module
 from league.device import products_of
 from league.envs import registry
 from league.envs.classic.matrix import MatrixBatch, Options
@@ -22,7 +21,6 @@ from league.play import rollout as rollout_module
 from league.play.moving import Taken
 from league.snapshots.state import load_state, save_state
 from league.store.store import Store
-from league.training import saving as training_module
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import make_collector, same
 from tests.helpers.runs import Notes, learned, stages, status, train
@@ -252,36 +250,13 @@ def test_what_a_precision_means_where() -> None:
     assert {products_of(d, "highest", True) for d in (cpu, cuda)} == {products_of(cpu, "float32", False)} == {"float32"}
 
 
-@pytest.mark.slow
-def test_a_run_of_other_bits_goes_on_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--stage` and resume say it in a line and write an event, once; fingerprint and rows are those of the run."""
-    train(tmp_path, "short", *SPANNING)
-    before, now = config_module.BITS, config_module.BITS + 1
-    for module in (config_module, training_module):
-        monkeypatch.setattr(module, "BITS", now)
-    result, said = train(tmp_path, "long", *SPANNING, notes=Notes(7))
-    assert said[0].startswith("carrying on matrix-1 (short, same fingerprint and seed)")
-    (line,) = [line for line in said if "of play and learning, this library has" in line]
-    assert f"is of bits {before} of play and learning, this library has {now}:" in line
-    assert events(tmp_path, "bits") == [line] and result.status == "stopped"
-    _, said = resume(tmp_path)
-    assert (
-        not [line for line in said if "of play and learning, this library has" in line]
-        and len(events(tmp_path, "bits")) == 1
-    )
-    folders = sorted((tmp_path / "matrix-1" / "snapshots").iterdir())
-    bits = [json.loads((folder / "manifest.json").read_text())["extra"]["bits"] for folder in folders]
-    assert bits[0] == before and bits[-1] == now
-
-
-def test_a_state_from_before_bits_were_counted_goes_on(stopped: Path, gone_on: Path, tmp_path: Path) -> None:
-    """It counts as bits 0, is said with the same words, and goes on bit for bit on the machine it was made on."""
+def test_a_run_of_another_version_goes_on_aloud(stopped: Path, gone_on: Path, tmp_path: Path) -> None:
+    """It is said in a line and an event, once; here it goes on bit for bit."""
     folder = shutil.copytree(stopped, tmp_path / "old")
-    change_state(folder, lambda state: state.pop("setting"))
+    change_state(folder, lambda state: state["setting"].update(version="0.0.1"))
     _, said = resume(folder)
-    (line,) = [line for line in said if "of play and learning, this library has" in line]
-    assert "bits 0 (from before they were counted)" in line and events(folder, "bits") == [line]
-    assert not events(folder, "moved")
+    (line,) = [line for line in said if "version of league 0.0.1 -> " in line]
+    assert events(folder, "moved") == [line]
     assert learned(folder, "matrix-1") == learned(gone_on, "matrix-1")
 
 

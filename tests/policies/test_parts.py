@@ -321,8 +321,6 @@ def test_a_slice_that_cuts_a_part_is_refused(stop: int, name: str) -> None:
 
 @pytest.mark.parametrize("action", [*SPACES.values(), *guessing.ACTIONS.values()])
 def test_architectures_of_all_spaces_survive_json(action: ActionSpec) -> None:
-    """The manifest's architecture builds the same network again; what flat games write has no new field."""
+    """The manifest's architecture builds the same network again."""
     a = net(action=action).architecture
     assert Architecture.from_json(a.to_json()) == a
-    flat = Architecture(12, (6, 12), ActionSpec("multi_binary", (2,) * 4), True, 2, 2, 16, 32, 7, 3, 16, 24, (12,))
-    assert set(flat.to_json()["action"]) == {"kind", "choices"} and "observation" not in flat.to_json()

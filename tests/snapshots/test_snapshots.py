@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ SPEC = GameSpec(
     bots=("constant",),
     tick_rate=30.0,
 )
-DECLARED_BEFORE = set(spec_to_json(SPEC)) - {"ticks_per_step", "anchor", "floor", "activity", "utility", "unbounded"}
 
 
 def about(**changes: Any) -> About:
@@ -52,7 +50,6 @@ def about(**changes: Any) -> About:
         "architecture": {"lstm_size": 4, "head_sizes": [2]},
         "config": {"learner": {"target_kl": None}},
         "history_tokens": 30,
-        "extra": {"note": "x"},
     }
     return About(**{**fields, **changes})
 
@@ -312,14 +309,3 @@ def test_snapshots_do_not_import_the_configuration() -> None:
     allowed |= {"league.signals", "league.types.spaces"}
     allowed |= {"league.snapshots.files", "league.snapshots.io", "league.snapshots.manifest"}
     assert set(json.loads(output.replace("'", '"'))) <= allowed
-
-
-def test_a_manifest_from_before_games_named_their_parts_is_read(tmp_path: Path) -> None:
-    """Without ticks, anchor, floor and activity a spec is read, equal to the one that has them: the same game."""
-    spec = replace(SPEC, ticks_per_step=3, anchor="constant", floor="constant")
-    assert spec_from_json(spec_to_json(spec)).anchor == "constant" and spec == SPEC
-    older = {key: value for key, value in spec_to_json(spec).items() if key in DECLARED_BEFORE}
-    assert len(older) == 11
-    save(tmp_path / "s", weights(), about(spec=older))
-    manifest, _ = load(tmp_path / "s")
-    assert manifest.spec == older and spec_from_json(manifest.spec) == spec
