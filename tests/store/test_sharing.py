@@ -9,10 +9,15 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from league.arena.agents import evaluate
+from league.arena.tournaments import tournament
 from league.boards.standings import leaderboard
+from league.store import locks
+from league.store.exchange import import_matches
 from league.store.liveness import runs
 from league.store.store import Store
 from tests.helpers.processes import Process, league, run
@@ -24,6 +29,8 @@ TRAIN = [
     *as_options([*SMALL, "pool.snapshot_every=512", "run.evaluate_every=2560", "run.total_steps=100_000_000"]),
     *("--set", "run.checkpoint_minutes=0.05"),
 ]
+SECONDS = 600
+"""Of ten processes on one store."""
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
@@ -87,6 +94,67 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
         assert len(played) == sum(value for _, value in counted) > 0
     longest = max(look["longest"] for look in looks)
     print(f"\n{seconds} s: looks {[look['looks'] for look in looks]}, the longest {longest:.2f} s")
+
+
+def repeat(work: str, until: float) -> None:
+    """Evaluates, holds tournaments or imports up to a time, and prints how many games that made and what it waited."""
+    waited = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+        time.sleep(seconds)
+
+    locks.time = SimpleNamespace(sleep=sleep, monotonic=time.monotonic, time=time.time)  # type: ignore[assignment]
+    games = turn = 0
+    while time.time() < until or not turn:
+        turn += 1
+        if work == "import":
+            file, seed = Path(f"games-{turn}.csv"), 10_000 * turn
+            rows = (f"x{seed},y{seed},{i % 2},{seed + i}" for i in range(500))
+            file.write_text("\n".join(["seat0,seat1,winner_seat,seed", *rows, ""]))
+            games += import_matches(file, game="matrix", store="runs").imported
+            time.sleep(max(0.0, min(60.0, until - time.time())))
+        elif work == "tournament":
+            agents = ["bot:biased", "bot:random", "bot:constant"]
+            played = tournament(agents, env="matrix", games=40, seed=turn, store="runs")
+            games += sum(each.games for each in played.encounters)
+        else:
+            games += evaluate("bot:biased", "bot:random", 100, env="matrix", seed=turn, store="runs").summary.games
+    print(json.dumps({"work": work, "turns": turn, "games": games, "waited": waited}))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_processes(tmp_path: Path) -> None:
+    """Three train, two evaluate, one holds tournaments, one imports a file a minute, three read, for ten minutes: no
+    error, no wait, each match once."""
+    trainers = [league(*TRAIN, "--seed", seed, cwd=tmp_path, **PIPES) for seed in range(3)]
+    store, until = wait_for(tmp_path / "runs", 3), time.time() + SECONDS
+    works = ("evaluate", "evaluate", "tournament", "import")
+    others = [Process(repeat, [work, until], cwd=tmp_path, **PIPES) for work in works]
+    others += [Process(poll, [until], cwd=tmp_path, **PIPES) for _ in range(3)]
+    told = []
+    for other in others:
+        out, err = other.communicate(timeout=3000)
+        assert other.returncode == 0, err
+        told.append(json.loads(out.splitlines()[-1]))
+    for trainer in trainers:
+        trainer.send_signal(signal.SIGINT)
+    for trainer in trainers:
+        _, err = trainer.communicate(timeout=300)
+        assert trainer.returncode == 130 and "Traceback" not in err
+    print("", *told, sep="\n")
+    games = sum(each["games"] for each in told[:4])
+    assert store.query("SELECT count(*) FROM match WHERE kind = 'evaluation' AND run NOT LIKE 'matrix-%'")[1] == [
+        (games,)
+    ]
+    counted = "SELECT sum(value) FROM metric WHERE name = 'matches'"
+    [(trained, keys)] = store.query(
+        'SELECT count(*), count(DISTINCT (run, kind, "update", "row", ordinal)) FROM match WHERE kind = \'training\''
+    )[1]
+    assert [(trained,)] == store.query(counted)[1] and trained == keys
+    assert max(each["waited"] for each in told[:4]) < 1
 
 
 WRITE = """
