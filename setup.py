@@ -27,8 +27,7 @@ CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
 class build_ext(_build_ext):
     """Sets the compiler's flags; uses OpenMP where the compiler has it (else prange is serial).
 
-    Without a compiler nothing is compiled: all of league runs in Python and torch. With one, what does not compile is
-    an error.
+    Without a compiler the build ends, and says what to install.
     """
 
     def finalize_options(self):
@@ -37,19 +36,17 @@ class build_ext(_build_ext):
 
     def build_extensions(self):
         if not self._compiles("#include <Python.h>\nint main(void){return 0;}\n", []):
-            print(
-                "no C compiler, or no Python.h: league is installed without compiled parts, and is slow",
-                file=sys.stderr,
+            raise CompileError(
+                "league needs a C compiler and Python.h: `apt-get install gcc python3-dev` on Debian and Ubuntu,"
+                " `dnf install gcc python3-devel` on Fedora, `xcode-select --install` on macOS; then install it again"
             )
-            self.extensions = []
-            return
         msvc = self.compiler.compiler_type == "msvc"
         openmp = ["/openmp"] if msvc else ["-fopenmp"]
         has_openmp = os.environ.get("LEAGUE_OPENMP", "1") != "0" and self._has_openmp(openmp)
         for ext in self.extensions:
             is_game = ext.name.startswith("league.envs.")
             if not msvc:
-                # No fused multiply-add in games: the plain-Python twins must give the same bits.
+                # No fused multiply-add in games: plain Python must give the same bits (tests/oracles).
                 ext.extra_compile_args += ["-O3", "-g0", "-ffp-contract=" + ("off" if is_game else "fast")]
                 ext.extra_compile_args += [] if is_game else ["-Wno-psabi"]  # vectors are passed within one file only
             if has_openmp:

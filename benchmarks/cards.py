@@ -16,8 +16,8 @@ import numpy as np
 from league.envs.cards import env
 from league.envs.cards.env import Options
 from league.envs.cards.rules import BOTS
-from league.envs.cards.twin import TwinBatch, decisions_a_second
 from league.types import EXTERNAL
+from tests.oracles.cards.batch import ReferenceBatch, decisions_a_second
 
 rows = int(sys.argv[1]) if len(sys.argv) > 1 else 512
 seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 2.0
@@ -45,7 +45,7 @@ def measure(controller: int) -> dict[str, int]:
 
 
 rates = {"external": measure(EXTERNAL), **{name: measure(bot) for bot, name in enumerate(BOTS)}}
-twin = TwinBatch(8, 1, spec=spec, rules=env.rules_of(options), options_hash=env.options_hash(options))
+twin = ReferenceBatch(8, 1, spec=spec, rules=env.rules_of(options), options_hash=env.options_hash(options))
 slow = decisions_a_second(twin, seconds)
 print(
     json.dumps(

@@ -35,6 +35,7 @@ from league.envs.brawl import styles
 from league.envs.brawl.rules import BOTS
 from league.store.store import Store
 from league.types import BOT_PREFIX, DRAW, MatchResult
+from tests.oracles.brawl.styles import of_seat
 
 AGENTS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "encoder": (("agent.opponent_encoder=true",), None),
@@ -74,7 +75,7 @@ def name_of(match: MatchResult, seat: int, group: str) -> str:
 def liking_of(match: MatchResult, seat: int, group: str) -> str:
     """What the opponent's style likes best."""
     number = styles.STYLES.index("train" if group == "seen" else "held_out")
-    return "likes " + styles.FAVOURITES[int(styles.of_seat(match.seed, seat, number).favourite)]
+    return "likes " + styles.FAVOURITES[int(of_seat(match.seed, seat, number).favourite)]
 
 
 @dataclass(frozen=True)

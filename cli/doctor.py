@@ -130,28 +130,20 @@ def _extras() -> Iterator[Finding]:
 
 
 def _compiled() -> Iterator[Finding]:
-    """Whether games and networks run on compiled parts, and which way was chosen for each."""
+    """Whether networks run on compiled parts, and which way was chosen."""
     import torch
 
     from league.device import products_of
-    from league.envs import registry
     from league.policies.kernels import switch
     from league.policies.kernels.linear import has_tiles
 
-    slow = [told for name in registry.games() if (told := registry.slow(name))]
-    if slow:
-        advice = "install a C compiler and reinstall (`make build`)"
-        yield Finding("games", "note", "; ".join(slow), advice)
-    else:
-        compiled = [name for name in registry.games() if hasattr(registry.game(name), "slow")]
-        yield Finding("games", "well", f"compiled: {', '.join(compiled)}; the others need no compiling")
     ways = products_of(torch.device("cpu"), "float32", has_tiles(), is_compiled=switch.IS_ON)
     capability = torch.backends.cpu.get_cpu_capability()
     found = f"products of float32: {ways}; {switch.VENDOR or platform.machine()}, {capability}"
     if switch.IS_ON:
         yield Finding("networks", "well", f"compiled kernels; {found}")
         return
-    advice = "install a C compiler and reinstall" if switch.IS_MISSING else f"unset {switch.SETTING}"
+    advice = f"unset {switch.SETTING}"
     if "not measured" in switch.WHY_OFF:
         advice = f"try {switch.SETTING}=on, then `league selftest`"
     yield Finding("networks", "note", f"plain torch: {switch.WHY_OFF}; {found}", advice)

@@ -6,10 +6,9 @@ keys, whose values are checked strictly (neither a string nor a bool is a number
 `drawing`, if it gives itself as shapes (`league.envs.drawing`); `KEYS`, which names the keys of its actions; `WORDS`,
 which names the choices of actions that are no keys, or `action_names(options)`, which names either; `tree(options) ->
 GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what its bots and
-reward terms are (`envs/listing.py`); `slow() -> str`, which says what makes it slow on this machine;
-`layout(options)`, what the observed numbers are where the spec does not say; `DEFAULTS`, sections of settings as
-`[game.NAME]` of the hyperparameter source has them; `PYTHON_BOTS`, bots in Python by name (docs/parts.md). Modules
-are imported when they are first used.
+reward terms are (`envs/listing.py`); `layout(options)`, what the observed numbers are where the spec does not say;
+`DEFAULTS`, sections of settings as `[game.NAME]` of the hyperparameter source has them; `PYTHON_BOTS`, bots in Python
+by name (docs/parts.md). Modules are imported when they are first used.
 
 Everything goes by the game's own name, `spec(Options()).name`.
 """
@@ -323,15 +322,6 @@ def drawer(name: str) -> Draw | None:
         ConfigError: no game has this name.
     """
     return getattr(_game(name), "drawing", None)
-
-
-def slow(name: str) -> str:
-    """What makes the game slow on this machine, and how slow; empty where nothing does.
-
-    Raises:
-        ConfigError: no game has this name.
-    """
-    return str(getattr(_game(name), "slow", str)())
 
 
 def action_names(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -186,7 +186,7 @@ def test_doctor_finds_nothing_broken_and_names_next_steps(call: Call, unchanged:
     assert called.code == 0 and {x["health"] for x in findings} <= {"well", "note"}
     assert all(bool(x["next"]) == (x["health"] != "well") for x in findings)
     about = {x["about"] for x in findings}
-    assert {"versions", "games", "networks", "threads", "CUDA", "memory", "disk", "store"} <= about
+    assert {"versions", "networks", "threads", "CUDA", "memory", "disk", "store"} <= about
     assert call("doctor", cwd=unchanged).code == 0
 
 
@@ -258,15 +258,15 @@ def test_selftest_tells_wrong_answers_from_other_bits(call: Call, monkeypatch: p
     assert wrong.code == 1 and failed == ["games"] and "kuhn gives" in wrong.out
 
 
-def test_games_known_hashes_are_those_of_the_slow_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_games_known_hashes_are_those_of_the_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known of compiled games is what plain Python plays."""
-    from league.envs.brawl import env as brawl
-    from league.envs.brawl.twin import TwinBatch as Brawl
-    from league.envs.cards import env as cards
-    from league.envs.cards.twin import TwinBatch as Cards
+    from league.envs.brawl import brawl
+    from league.envs.cards import cards
+    from tests.oracles.brawl.batch import ReferenceBatch as Brawl
+    from tests.oracles.cards.batch import ReferenceBatch as Cards
 
-    monkeypatch.setattr(brawl, "_form", lambda: Brawl)
-    monkeypatch.setattr(cards, "_form", lambda: Cards)
+    monkeypatch.setattr(brawl, "BrawlBatch", Brawl)
+    monkeypatch.setattr(cards, "CardsBatch", Cards)
     assert {name: selftest._played(name) for name in ("brawl", "cards")} == {
         name: selftest.GAMES[name] for name in ("brawl", "cards")
     }

@@ -84,26 +84,9 @@ def test_installed_wheel_works_in_a_folder_with_its_own_envs(wheel: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_without_a_compiler_it_installs_trains_and_says_so(tmp_path: Path) -> None:
-    """Nothing is compiled then; a smoke run of brawl goes through, slower, and one line tells that and what to do."""
-    wheel = build_wheel(tmp_path, CC="/nonexistent")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert not [name for name in names if name.endswith((".so", ".pyd"))]
-    site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
-    command = ["train", "--stage", "smoke", "--device", "cpu", "--set", "agent.opponent_encoder=false"]
-    done = subprocess.run(
-        [sys.executable, "-m", "league", *command, "--set", "agent.lstm_size=32"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    [told] = [line for line in done.stderr.splitlines() if line.startswith("no compiled kernels")]
-    rate = re.search(r"brawl runs on its Python twin \(about ([\d,]+) ticks a second\)", told)
-    assert rate and int(rate[1].replace(",", "")) > 0
-    assert told.endswith("and networks run on plain torch; install a C compiler and reinstall")
+def test_without_a_compiler_the_build_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"league needs a C compiler and Python.h: `apt-get install gcc"):
+        build_wheel(tmp_path, CC="/nonexistent")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The compiled rules of brawl and the batch that steps them. `reference.py` is the slow twin: the same bits.
+"""The compiled rules of brawl and the batch that steps them. Tested against tests/oracles/brawl.
 
 Only + - * / and sqrt on float64 decide anything, and the build forbids fused multiply-add.
 """
@@ -16,7 +16,7 @@ from league.envs.brawl.moves import IDS, KINDS, STRIKES, TAUNT as TAUNT_NAME, WE
 from league.envs.brawl.rules import BOTS, KEYS, METRICS, TERMS
 from league.envs.brawl.styles import RANGES, STANDARD, STYLES
 from league.envs.brawl.state import STATE_DTYPE, pack_state, regroup_states, unpack_state
-from league.envs.brawl.twin import need_inputs, need_seed
+from league.envs.inputs import need_controllers, need_keys, need_seed
 from league.types import result_dtype
 
 include "structs.pxi"
@@ -211,7 +211,8 @@ cdef class BrawlBatch:
         with nogil:
             is_wrong = self._has_wrong_inputs()
         if is_wrong:
-            need_inputs(self.controllers, self.actions)
+            need_controllers(self.controllers, len(BOTS))
+            need_keys(self.controllers, self.actions)
         if self.threads == 1:
             with nogil:
                 for i in range(self.num_rows):

@@ -14,7 +14,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from league.envs.brawl.moves import NAMES, STRIKES
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
 from league.envs.brawl.styles import RANGES, STYLES
-from league.envs.brawl.twin import TwinBatch, ticks_a_second
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
@@ -178,8 +177,6 @@ def options_hash(options: Options) -> bytes:
     """16 bytes of sha256 over the version, the rules and the moves: what a state blob must agree with."""
     moves = {name: dataclasses.asdict(strike) for name, strike in zip(NAMES, STRIKES, strict=True)}
     rules = dataclasses.asdict(rules_of(options))
-    if not rules["bot_styles"]:  # states from before there were styles are of this game
-        del rules["bot_styles"]
     parts: list[Any] = [SPEC.name, SPEC.version, rules, moves]
     if options.bot_styles:
         parts.append({name: dataclasses.asdict(bounds) for name, bounds in RANGES.items()})
@@ -187,33 +184,17 @@ def options_hash(options: Options) -> bytes:
 
 
 def make(rows: int, threads: int, options: Options) -> MatchBatch:
-    """`rows` matches side by side, stepped in up to `threads` threads; by the twin where nothing was compiled.
+    """`rows` matches side by side, stepped in up to `threads` threads.
 
     Raises:
         ValueError: rows or threads below 1.
     """
-    batch: MatchBatch = _form()(
+    from league.envs.brawl.brawl import BrawlBatch
+
+    batch: MatchBatch = BrawlBatch(
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
-
-
-def slow() -> str:
-    """What makes the game slow here, and how slow, in a few words; empty where it is not."""
-    if _form() is not TwinBatch:
-        return ""
-    options = Options.model_validate({})
-    batch = TwinBatch(8, 1, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options))
-    return f"brawl runs on its Python twin (about {ticks_a_second(batch):,.0f} ticks a second)"
-
-
-def _form() -> Any:
-    """The compiled batch; its twin where there is none."""
-    try:
-        from league.envs.brawl.brawl import BrawlBatch
-    except ModuleNotFoundError:
-        return TwinBatch
-    return BrawlBatch
 
 
 def drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:

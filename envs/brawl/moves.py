@@ -1,4 +1,4 @@
-"""Brawl's move table (`moves.toml`), read into one list of strikes that the compiled rules and the slow twin share."""
+"""Brawl's move table (`moves.toml`), read into one list of strikes."""
 
 from __future__ import annotations
 

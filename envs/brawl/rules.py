@@ -1,4 +1,4 @@
-"""Brawl's numbers, in one place: the compiled rules and the slow twin both read them here.
+"""Brawl's numbers, in one place: the compiled rules and the slow reference both read them here.
 
 x grows to the right, y grows UP. Two grounds with their tops at y = 0 leave a pit between them, in which a platform
 rises and sinks. A fighter's position is the middle of its feet.

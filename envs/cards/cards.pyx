@@ -1,4 +1,4 @@
-"""The compiled rules of the card duel and the batch that steps them. `reference.py` is the slow twin: the same bits.
+"""The compiled rules of the card duel and the batch that steps them. Tested against tests/oracles/cards.
 
 All rules are in whole numbers; only what is shown is divided, in float64, and rounded once to float32.
 """
@@ -12,10 +12,10 @@ from dataclasses import asdict
 import numpy as np
 
 from league.envs.cards.catalogue import CARDS, EFFECTS, KEYWORDS, TARGETS
-from league.envs.cards.layout import PRIVATE_SIZE, PUBLIC_SIZE, SIZE
+from league.envs.cards.layout import CHOICES, PRIVATE_SIZE, PUBLIC_SIZE, SIZE
 from league.envs.cards import rules as numbers
 from league.envs.cards.state import STATE_DTYPE, pack_state, regroup_states, unpack_state
-from league.envs.cards.twin import need_controllers, need_seed, refuse
+from league.envs.inputs import need_controllers, need_seed, refuse_tuple
 from league.types import result_dtype
 
 include "structs.pxi"
@@ -250,8 +250,8 @@ cdef class CardsBatch:
         with nogil:
             wrong = self._wrong_row()
         if wrong >= 0:
-            need_controllers(self.controllers)
-            refuse(wrong, self.first.match[wrong].acting, self.actions)
+            need_controllers(self.controllers, len(numbers.BOTS))
+            refuse_tuple(wrong, self.first.match[wrong].acting, self.actions, CHOICES)
         if self.threads == 1:
             with nogil:
                 for i in range(self.num_rows):

@@ -1,4 +1,4 @@
-"""The cards (`cards.toml`), read into one table that the compiled rules and the slow twin share."""
+"""The cards (`cards.toml`), read into one table that the compiled rules and the slow reference share."""
 
 from __future__ import annotations
 

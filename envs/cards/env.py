@@ -25,11 +25,10 @@ from league.envs.cards.rules import (
     TYPES,
     Rules,
 )
-from league.envs.cards.twin import TwinBatch, decisions_a_second
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "slow", "spec", "tell"]
+__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "spec", "tell"]
 
 VERSION = 1
 WORDS = TYPES
@@ -133,33 +132,17 @@ def options_hash(options: Options) -> bytes:
 
 
 def make(rows: int, threads: int, options: Options) -> MatchBatch:
-    """`rows` matches side by side, stepped in up to `threads` threads; by the twin where nothing was compiled.
+    """`rows` matches side by side, stepped in up to `threads` threads.
 
     Raises:
         ValueError: rows or threads below 1.
     """
-    batch: MatchBatch = _form()(
+    from league.envs.cards.cards import CardsBatch
+
+    batch: MatchBatch = CardsBatch(
         rows, threads, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options)
     )
     return batch
-
-
-def slow() -> str:
-    """What makes the game slow here, and how slow, in a few words; empty where it is not."""
-    if _form() is not TwinBatch:
-        return ""
-    options = Options.model_validate({})
-    batch = TwinBatch(8, 1, spec=spec(options), rules=rules_of(options), options_hash=options_hash(options))
-    return f"cards runs on its Python twin (about {decisions_a_second(batch):,.0f} decisions a second)"
-
-
-def _form() -> Any:
-    """The compiled batch; its twin where there is none."""
-    try:
-        from league.envs.cards.cards import CardsBatch
-    except ModuleNotFoundError:
-        return TwinBatch
-    return CardsBatch
 
 
 def drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:

@@ -1,4 +1,4 @@
-"""What a seat observes and decides: one table that the compiled rules, the slow twin and the documents share.
+"""What a seat observes and decides: one table that the compiled rules, the slow reference and the documents share.
 
 An observation has the parts of `PRIVATE`, then those of `PUBLIC` for the own seat, then those of `PUBLIC` for the
 opponent's. A hand is shown to its own seat alone, and the order of a deck to nobody: `unseen` counts the cards of hand

@@ -1,4 +1,4 @@
-"""The duel's numbers and names, in one place: the compiled rules and the slow twin both read them here.
+"""The duel's numbers and names, in one place: the compiled rules and the slow reference both read them here.
 
 The cards are in `cards.toml`. Both players are called keepers; each has `SLOTS` slots in a row, and slot i of one lies
 opposite slot i of the other.

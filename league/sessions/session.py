@@ -222,7 +222,7 @@ class Session:
 
     def go(self) -> SessionEnd:
         """Trains until all are finished or a signal comes, and leaves their true status in the store."""
-        if self._learners and (told := slowness(self._learners[0].plan.config, self._learners[0].plan.device)):
+        if self._learners and (told := slowness(self._learners[0].plan.device)):
             self._watcher.say(told)
         with stop_on_signals(self._watcher.say):
             try:
@@ -256,7 +256,7 @@ class Session:
         `end_alone` is called at the end.
         """
         [learner] = self._learners
-        if told := slowness(learner.plan.config, learner.plan.device):
+        if told := slowness(learner.plan.device):
             self._watcher.say(told)
         run, state = self._wire(learner)
         return replace(run, is_over=lambda: False), state  # the loop is not ours to end
@@ -513,14 +513,9 @@ def lessons_of(config: Config) -> tuple[Lesson, ...]:
     return tuple(found)
 
 
-def slowness(config: Config, device: torch.device) -> str:
-    """What runs slower than it could for want of compiled parts, on one line; empty where nothing does."""
-    game = registry.slow(config.env.name)
-    nets = "networks run on plain torch" if device.type == "cpu" and switch.WHY_OFF else ""
-    if not game and not nets:
-        return ""
-    advice = "; install a C compiler and reinstall" if game or switch.IS_MISSING else ""
-    return f"{switch.WHY_OFF or 'not compiled'}: {' and '.join(filter(None, (game, nets)))}{advice}"
+def slowness(device: torch.device) -> str:
+    """Why networks run slower than they could, in a line; empty where they do not."""
+    return f"{switch.WHY_OFF}: networks run on plain torch" if device.type == "cpu" and switch.WHY_OFF else ""
 
 
 def make_batch(config: Config, rows: int) -> MatchBatch:

@@ -1,6 +1,6 @@
 """The gates of an LSTM's step, compiled, with their gradients: float32 on a CPU, rows shared out to torch's threads.
 
-`lstm.py` says when they are used, and has the torch form that is their twin in the tests.
+`lstm.py` says when they are used, and has the torch form that tests hold it to.
 """
 
 from cython.parallel cimport prange

@@ -1,6 +1,6 @@
 """An LSTM over a segment, its products by AVX-512: float32 on a CPU, rows shared out to torch's threads.
 
-`lstm.py` says when it is used, and has the torch form that is its twin in the tests.
+`lstm.py` says when it is used, and has the torch form that tests hold it to.
 """
 
 include "tensors.pxi"

@@ -2,7 +2,7 @@
 
 Over the opponent encoder's ring it does in one call what takes torch some twenty: turn the query and the key by their
 position, write key and value into the ring, and attend over what the match has filled of it, without copying the
-ring's rows. `ring.py` says when it is used, and has the torch form that is its twin in the tests.
+ring's rows. `ring.py` says when it is used, and has the torch form that tests hold it to.
 """
 
 from cython.parallel cimport prange

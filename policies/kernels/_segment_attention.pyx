@@ -1,7 +1,7 @@
 """Attention over a stored segment, compiled, with its gradients: float32 on a CPU, rows shared out to torch's threads.
 
 It replaces, a layer, the turning of queries and keys, their joining with the memory, the mask and torch's attention.
-`segment.py` says when it is used, and has the torch form that is its twin in the tests.
+`segment.py` says when it is used, and has the torch form that tests hold it to.
 """
 
 from cython.parallel cimport prange

@@ -1,21 +1,21 @@
 """Whether the compiled forms serve: chosen once, when this is imported, for the whole process.
 
 `LEAGUE_KERNELS=off` sends all through plain torch; `on` through the compiled forms on processors, too, on which they
-have not been measured. Unset, they serve on Linux on processors of Intel's and AMD's. Where they were not built, as
-without a C compiler, plain torch serves.
+have not been measured. Unset, they serve on Linux on processors of Intel's and AMD's.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from league.errors import UsageError
+from league.errors import LeagueError, UsageError
 
 SETTING = "LEAGUE_KERNELS"
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
@@ -28,44 +28,35 @@ def vendor_of(cpuinfo: str) -> str:
     return found[1] if found else ""
 
 
-def why_off(setting: str | None, vendor: str, missing: str) -> str:
+def why_off(setting: str | None, vendor: str) -> str:
     """Why plain torch serves; empty where the compiled forms do.
 
     Args:
         setting: the value of `LEAGUE_KERNELS`; None where it is not set.
         vendor: the processor's maker.
-        missing: why the compiled modules could not be loaded; empty where they are there.
 
     Raises:
-        UsageError: the setting is neither `on` nor `off`, or `on` where there are no compiled forms.
+        UsageError: the setting is neither `on` nor `off`.
     """
     if setting not in (None, "", "on", "off"):
         raise UsageError(f"{SETTING}={setting!r} must be on or off; unset it to let the processor decide")
     if setting == "off":
         return f"{SETTING}=off"
-    if missing and setting == "on":
-        raise UsageError(f"{SETTING}=on: there are {missing}; install a C compiler and reinstall, or unset it")
-    if missing:
-        return missing
     if vendor in (INTEL, AMD) or setting == "on":
         return ""
     return f"compiled kernels are not measured on this processor ({SETTING}=on tries them)"
 
 
-def _load() -> tuple[dict[str, Any], str]:
-    """The compiled modules by name, and why they are not there."""
+def _load() -> dict[str, Any]:
+    """The compiled modules by name.
+
+    Raises:
+        LeagueError: they are not there.
+    """
     try:
-        import league.policies.kernels._lstm_gates as lstm_gates
-        import league.policies.kernels._lstm_segment as lstm_segment
-        import league.policies.kernels._ring_attention as ring_attention
-        import league.policies.kernels._segment_attention as segment_attention
-        import league.policies.kernels._tile_products as tile_products
-        import league.policies.kernels._wide_products as wide_products
-    except ModuleNotFoundError:
-        return dict.fromkeys(PARTS), "no compiled kernels"
-    attention, recurrent = (ring_attention, segment_attention), (lstm_gates, lstm_segment)
-    found = (*attention, *recurrent, tile_products, wide_products)
-    return dict(zip(PARTS, found, strict=True)), ""
+        return {name: import_module(f"league.policies.kernels._{name}") for name in PARTS}
+    except ModuleNotFoundError as error:
+        raise LeagueError(f"{error.name} is not compiled; run `make build`, or install league again") from None
 
 
 def _cpuinfo() -> str:
@@ -76,10 +67,10 @@ def _cpuinfo() -> str:
 
 
 VENDOR = vendor_of(_cpuinfo())
-COMPILED, _missing = _load()
-"""The compiled modules by name; None for each where they are not there."""
-WHY_OFF = why_off(os.environ.get(SETTING), VENDOR, _missing)
-IS_ON, IS_MISSING = not WHY_OFF, bool(_missing)
+COMPILED = _load()
+"""The compiled modules by name."""
+WHY_OFF = why_off(os.environ.get(SETTING), VENDOR)
+IS_ON = not WHY_OFF
 
 
 def is_plain(*tensors: Tensor) -> bool:

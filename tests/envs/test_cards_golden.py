@@ -15,10 +15,10 @@ import pytest
 
 from league.envs.cards import env
 from league.envs.cards.env import SPEC, Options
-from league.envs.cards.reference import ReferenceMatch
-from league.envs.cards.reference_bots import choose
 from league.envs.cards.rules import BOTS
 from league.envs.cards.words import creature, decision, name_of
+from tests.oracles.cards.bots import choose
+from tests.oracles.cards.match import ReferenceMatch
 
 FOLDER = Path(__file__).parent / "golden"
 SCENES: dict[str, tuple[str, tuple[str, str], int, Options]] = {

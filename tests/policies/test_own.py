@@ -16,7 +16,6 @@ from league import config as settings
 from league.arena import networks
 from league.envs import registry
 from league.envs.cards.catalogue import CARDS, effect_name
-from league.envs.cards.reference import ReferenceMatch
 from league.envs.cards.rules import OTHER_KEEPER, OTHER_SLOT, Rules
 from league.errors import ContractError
 from league.policies.actor_critic import ActorCritic
@@ -25,6 +24,7 @@ from league.policies.stacked import StackedPolicy
 from league.testing import check_policy
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import network
+from tests.oracles.cards.match import ReferenceMatch
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 GRU = EXAMPLES / "gru.py"

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from league.policies.kernels import switch
 
-pytestmark = pytest.mark.skipif(switch.IS_MISSING, reason="there are no compiled kernels")
 wide_products = switch.COMPILED["wide_products"]
 
 SHAPES = [  # rows, depth, columns: one, edges of tiles, of panels, of blocks, and of what is multiplied at a time

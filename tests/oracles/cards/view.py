@@ -1,4 +1,4 @@
-"""What the players see of the slow twin, and what a finished match of it tells."""
+"""What the players see of the slow reference, and what a finished match of it tells."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from league.envs.cards.layout import CREATURE_SIZE
 from league.envs.cards.rules import HAND, METRICS, NUM_TARGETS, SLOTS, TYPES
 
 if TYPE_CHECKING:
-    from league.envs.cards.reference import ReferenceMatch
-    from league.envs.cards.reference_state import Creature
+    from tests.oracles.cards.match import ReferenceMatch
+    from tests.oracles.cards.state import Creature
 
 
 def observe(match: ReferenceMatch, seat: int) -> list[float]:

@@ -1,6 +1,6 @@
-"""The batch of brawl where there is no compiled one: its slow honest twin behind the same contract, bit for bit.
+"""The batch of the duel in plain Python: what the compiled one is tested against, bit for bit.
 
-`reference.py` plays the matches. What a batch of brawl accepts is checked here for both forms.
+`match.py` plays the matches.
 """
 
 from __future__ import annotations
@@ -12,48 +12,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.brawl.reference import Outcome, ReferenceMatch, row_seed
-from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, Rules
-from league.envs.brawl.state import STATE_DTYPE, Records, pack_state, regroup_states, unpack_state
+from league.envs.cards.layout import CHOICES
+from league.envs.cards.rules import BOTS, END_REASONS, MAX_TUPLES, METRICS, TERMS, Rules
+from league.envs.cards.state import STATE_DTYPE, Records, pack_state, regroup_states, unpack_state
+from league.envs.inputs import need_controllers, need_seed, refuse_tuple
 from league.types import EXTERNAL, SEATS, GameSpec, result_dtype
+from tests.oracles.cards.match import Outcome, ReferenceMatch, row_seed
+from tests.oracles.cards.state import END
+
+PARTS = 4
 
 
-def need_seed(seed: Any, rows: int) -> npt.NDArray[np.uint64] | int:
-    """What `reset` was given, if it may be.
+class ReferenceBatch:
+    """`rows` matches of `ReferenceMatch` stepped one after the other; a `league.types.MatchBatch` in `Turns`.
 
-    Raises:
-        ValueError: it is neither an int within [0, 2**64) nor a uint64 array (rows,).
-    """
-    if isinstance(seed, np.ndarray):
-        if seed.dtype != np.uint64 or seed.shape != (rows,):
-            raise ValueError(f"seed: array of {seed.dtype} {seed.shape} must be uint64 ({rows},)")
-        return np.ascontiguousarray(seed)
-    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed={seed!r} must be an int within [0, 2**64) or a uint64 array of one seed a row")
-    return int(seed)
-
-
-def need_inputs(controllers: npt.NDArray[np.int16], actions: npt.NDArray[np.int32]) -> None:
-    """Names the first controller or action that `step` cannot take.
-
-    Raises:
-        ValueError: a controller is unknown, or an external seat's action is not 0 or 1 for each key.
-    """
-    for row, seat in np.ndindex(controllers.shape):
-        controller = controllers[row, seat]
-        if not EXTERNAL <= controller < len(BOTS):
-            raise ValueError(
-                f"controllers[{row}, {seat}]={controller} must be -1 (external) or a bot's id, 0 to {len(BOTS) - 1}"
-            )
-        keys = actions[row, seat].tolist()
-        if controller == EXTERNAL and not set(keys) <= {0, 1}:
-            raise ValueError(f"actions[{row}, {seat}]={keys} must hold 0 or 1 for each key")
-
-
-class TwinBatch:
-    """`rows` matches of `ReferenceMatch` stepped one after the other; a `league.types.MatchBatch` and `Regrouping`.
-
-    Arguments, arrays and states are those of the compiled `BrawlBatch`, and so is every bit that it plays. `threads` is
+    Arguments, arrays and states are those of the compiled `CardsBatch`, and so is every bit that it plays. `threads` is
     accepted and makes no difference.
 
     Raises:
@@ -68,11 +41,13 @@ class TwinBatch:
         self._options_hash = options_hash
         self.obs = np.zeros((rows, SEATS, spec.obs_size), np.float32)
         self.final_obs = np.zeros_like(self.obs)
-        self.actions = np.zeros((rows, SEATS, len(KEYS)), np.int32)
-        self.mask = np.zeros((rows, SEATS, len(KEYS)), np.bool_)
+        self.actions = np.zeros((rows, SEATS, PARTS), np.int32)
+        self.mask = np.zeros((rows, SEATS, MAX_TUPLES * PARTS), np.int16)
         self.reward_terms = np.zeros((rows, SEATS, len(TERMS)), np.float32)
         self.terminated = np.zeros(rows, np.bool_)
         self.truncated = np.zeros(rows, np.bool_)
+        self.to_act = np.zeros((rows, SEATS), np.bool_)
+        self.held = np.zeros(rows, np.bool_)
         self.result = np.zeros(rows, result_dtype(len(METRICS)))
         self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
         self.reset(0)
@@ -87,23 +62,36 @@ class TwinBatch:
         seeds = [row_seed(given, i) for i in range(self.num_rows)] if isinstance(given, int) else given.tolist()
         self._clear()
         self._matches = [ReferenceMatch(self.rules, seed) for seed in seeds]
-        self._show()
+        self._show(range(self.num_rows))
 
     def step(self) -> None:
-        """See `MatchBatch.step`.
+        """One decision of every match that is not held, by the seat that is to act; what is not legal ends its turn.
 
         Raises:
-            ValueError: a controller is unknown, or an external seat's action is not 0 or 1; nothing has moved then.
+            ValueError: a controller is unknown, or numbers of an external seat that is to act are no action; nothing
+                has moved then.
         """
-        need_inputs(self.controllers, self.actions)
+        need_controllers(self.controllers, len(BOTS))
+        played = np.flatnonzero(~self.held).tolist()
+        given = self.actions.tolist()
+        for row in played:
+            seat = self._matches[row].acting
+            if self.controllers[row, seat] != EXTERNAL:
+                continue
+            if any(not 0 <= part < number for part, number in zip(given[row][seat], CHOICES, strict=True)):
+                refuse_tuple(row, seat, self.actions, CHOICES)
+            if not self.is_legal(row, given[row][seat]):
+                given[row][seat] = list(END)
         self._hand_over()
-        for row, match in enumerate(self._matches):
-            out = match.step(self.actions[row].tolist())
+        self.reward_terms.fill(0)
+        self.terminated.fill(False)
+        for row in played:
+            out = self._matches[row].step(given[row])
             self.reward_terms[row] = [[terms[name] for name in TERMS] for terms in out.terms]
             self.terminated[row] = out.end_reason is not None
             if out.end_reason is not None:
                 self._note_end(row, out)
-        self._show()
+        self._show(played)
 
     def record(self, row: int) -> Any:
         """A copy of one match's state, a STATE_DTYPE scalar, for those who draw or describe it.
@@ -111,9 +99,17 @@ class TwinBatch:
         Raises:
             IndexError: no such row.
         """
-        if not 0 <= row < self.num_rows:
-            raise IndexError(f"row={row} must be within [0, {self.num_rows})")
+        self._need_row(row)
         return self._records()[row].copy()
+
+    def is_legal(self, row: int, action: Sequence[int] | npt.NDArray[Any]) -> bool:
+        """Whether the seat that is to act in `row` may play `action`, four whole numbers; judged without the mask.
+
+        Raises:
+            IndexError: no such row.
+        """
+        self._need_row(row)
+        return tuple(int(part) for part in action) in self._matches[row].legal()
 
     def get_state(self) -> bytes:
         """Everything that the next steps depend on, as `state.py` lays it out; controllers included."""
@@ -121,16 +117,16 @@ class TwinBatch:
         return pack_state(self._records(), self._options_hash)
 
     def set_state(self, state: bytes) -> None:
-        """Restores `get_state()` of a batch of the same options and size; writes controllers, obs and mask.
+        """Restores `get_state()` of a batch of the same options and size; writes controllers, obs, mask and to_act.
 
         Raises:
             ValueError: the blob is damaged or of another game, version, size or set of options.
         """
-        records = unpack_state(state, self.num_rows, self._options_hash)
+        records = unpack_state(state, self.num_rows, self._options_hash, self.rules)
         self._matches = [ReferenceMatch.of_record(self.rules, record) for record in records]
-        self.controllers[:] = records["fighters"]["controller"]
+        self.controllers[:] = records["keepers"]["controller"]
         self._clear()
-        self._show()
+        self._show(range(self.num_rows))
 
     def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
         """The matches of `states`, in their order, as states of batches of `num_rows` rows each (`types.Regrouping`).
@@ -138,7 +134,11 @@ class TwinBatch:
         Raises:
             ValueError: a blob is damaged or of another game, version or set of options, or the rows differ in number.
         """
-        return regroup_states(states, num_rows, self._options_hash)
+        return regroup_states(states, num_rows, self._options_hash, self.rules)
+
+    def _need_row(self, row: int) -> None:
+        if not 0 <= row < self.num_rows:
+            raise IndexError(f"row={row} must be within [0, {self.num_rows})")
 
     def _records(self) -> Records:
         return np.array([match.record() for match in self._matches], STATE_DTYPE)
@@ -146,8 +146,8 @@ class TwinBatch:
     def _hand_over(self) -> None:
         """Tells the matches who plays."""
         for match, controllers in zip(self._matches, self.controllers.tolist(), strict=True):
-            for fighter, controller in zip(match.fighters, controllers, strict=True):
-                fighter.controller = controller
+            for keeper, controller in zip(match.keepers, controllers, strict=True):
+                keeper.controller = controller
 
     def _note_end(self, row: int, out: Outcome) -> None:
         result = self.result[row : row + 1]
@@ -160,18 +160,24 @@ class TwinBatch:
             array.fill(0)
         self.result.view(np.uint8).fill(0)
 
-    def _show(self) -> None:
-        for row, match in enumerate(self._matches):
+    def _show(self, rows: Sequence[int]) -> None:
+        """Observations, legal tuples and turns; who waits has the end of a turn alone."""
+        for row in rows:
+            match = self._matches[row]
             self.obs[row] = [match.observe(seat) for seat in range(SEATS)]
-            self.mask[row] = [match.legal(seat) for seat in range(SEATS)]
+            self.to_act[row] = [seat == match.acting for seat in range(SEATS)]
+            self.mask[row] = -1
+            for seat in range(SEATS):
+                tuples = np.array(match.legal() if seat == match.acting else [END], np.int16).reshape(-1)
+                self.mask[row, seat, : len(tuples)] = tuples
 
 
-def ticks_a_second(batch: TwinBatch, seconds: float = 0.2) -> float:
-    """How fast it plays here, measured over about so many seconds of a match in which everybody presses at random."""
+def decisions_a_second(batch: ReferenceBatch, seconds: float = 0.2) -> float:
+    """How fast it plays here, measured over about so many seconds of matches in which everybody decides at random."""
     batch.controllers[:] = BOTS.index("random")
     batch.reset(0)
     steps, started = 0, time.perf_counter()
     while (spent := time.perf_counter() - started) < seconds:
         batch.step()
         steps += 1
-    return steps * batch.num_rows * batch.rules.ticks_per_step / spent
+    return steps * batch.num_rows / spent

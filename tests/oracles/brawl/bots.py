@@ -1,4 +1,4 @@
-"""The bots of brawl's slow twin: each gives the keys that it presses, by name.
+"""The bots of brawl's slow reference: each gives the keys that it presses, by name.
 
 Each decision of a bot but `constant` takes one draw from its fighter's stream; `luck` is that draw, different bits of
 it for different choices.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from league.envs.brawl.reference_state import Fighter, Stage
 from league.envs.brawl.rules import KEYS, Rules
 from league.envs.brawl.styles import FAVOURITES, Style
+from tests.oracles.brawl.state import Fighter, Stage
 
 Pressed = set[str]
 _STRIKES = {"light", "heavy"}

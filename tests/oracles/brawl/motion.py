@@ -1,10 +1,10 @@
-"""A fighter's own tick in brawl's slow twin: its keys, its motion, the stage. It never looks at the other fighter."""
+"""A fighter's own tick: its keys, its motion, the stage. It never looks at the other fighter."""
 
 from __future__ import annotations
 
 from league.envs.brawl.moves import TAUNT
-from league.envs.brawl.reference_state import Fighter, Keys, Stage, name_of
 from league.envs.brawl.rules import Rules
+from tests.oracles.brawl.state import Fighter, Keys, Stage, name_of
 
 FRESH = frozenset({"jump", "pickup", "dodge", "taunt"})
 """Keys that act on a new press, not while held."""

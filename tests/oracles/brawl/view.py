@@ -1,9 +1,9 @@
-"""What the players of brawl's slow twin see: the 32 numbers of `env.FIELDS` for each fighter."""
+"""What the players of brawl's slow reference see: the 32 numbers of `env.FIELDS` for each fighter."""
 
 from __future__ import annotations
 
-from league.envs.brawl.reference_state import Fighter, Stage
 from league.envs.brawl.rules import KEYS
+from tests.oracles.brawl.state import Fighter, Stage
 
 _FLAG = {"unarmed": 0.0, "spear": -1.0, "hammer": 1.0}
 _STANDING = {"ground": 1.0, "platform": 0.5, "air": 0.0}

@@ -1,4 +1,4 @@
-"""The nouns of the duel's slow twin: random streams, creatures, keepers and decisions."""
+"""The nouns of the duel's slow reference: random streams, creatures, keepers and decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bots of the slow twin. Gains are in points: a creature's worth is twice its power, its health and a bonus."""
+"""The bots. Gains are in points: a creature's worth is twice its power, its health and a bonus."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from league.envs.cards.catalogue import CARDS, Card, effect_name, has
 from league.envs.cards.rules import BOTS, HAND, OTHER_KEEPER, OTHER_SLOT, OWN_KEEPER
 
 if TYPE_CHECKING:
-    from league.envs.cards.reference import ReferenceMatch
-    from league.envs.cards.reference_state import Action, Creature
+    from tests.oracles.cards.match import ReferenceMatch
+    from tests.oracles.cards.state import Action, Creature
 
 WINS = 1000
 """What the last blow gains."""

@@ -1,8 +1,8 @@
-"""Brawl's slow honest twin: one match in plain Python, written from the rules, equal to the compiled one bit for bit.
+"""Brawl's slow reference: one match in plain Python, written from the rules, equal to the compiled one bit for bit.
 
 Python floats are IEEE doubles and never fuse a multiplication with an addition, so the same expressions give the same
-bits. Keys, strikes and weapons go by name here, and a fighter is an object: `reference_state.py` has these nouns,
-`reference_motion.py` a fighter's own tick, `reference_view.py` what is seen, `reference_bots.py` the bots.
+bits. Keys, strikes and weapons go by name here, and a fighter is an object: `state.py` has these nouns,
+`motion.py` a fighter's own tick, `view.py` what is seen, `bots.py` the bots.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from league.envs.brawl import reference_bots, styles
 from league.envs.brawl.moves import Strike
-from league.envs.brawl.reference_motion import FRESH, legal_keys, own_tick
-from league.envs.brawl.reference_state import GOLDEN, U64, Fighter, Item, Keys, Stage, Stream, mix, name_of
-from league.envs.brawl.reference_view import half
 from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, Rules
+from league.envs.brawl.styles import WITHOUT
 from league.types import DRAW, EXTERNAL, SEATS
+from tests.oracles.brawl import bots, styles
+from tests.oracles.brawl.motion import FRESH, legal_keys, own_tick
+from tests.oracles.brawl.state import GOLDEN, U64, Fighter, Item, Keys, Stage, Stream, mix, name_of
+from tests.oracles.brawl.view import half
 
 _TIMERS = ("stun", "invulnerable", "dodge", "dash", "dodge_cooldown", "turn", "credit")
 
@@ -118,13 +119,13 @@ class ReferenceMatch:
     def _bot_keys(self, me: Fighter, other: Fighter) -> set[str]:
         bot = BOTS[me.controller]
         style = styles.drawn(self.seed, me.side, self.rules.bot_styles)
-        pressed = reference_bots.PRESSED[bot](me, other, self.stage, style)
-        if bot in styles.WITHOUT:
+        pressed = bots.PRESSED[bot](me, other, self.stage, style)
+        if bot in WITHOUT:
             return pressed
-        if not reference_bots.looks(self.tick, style, self.rules):
+        if not bots.looks(self.tick, style, self.rules):
             return set(me.keys)
         whims = mix(mix(me.rng.state))
-        return reference_bots.in_style(me, other, pressed, whims, style, self.stage)
+        return bots.in_style(me, other, pressed, whims, style, self.stage)
 
     def _is_over(self) -> bool:
         return self.tick >= self.rules.time_limit or any(f.stocks == 0 for f in self.fighters)

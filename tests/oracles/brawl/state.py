@@ -1,4 +1,4 @@
-"""The nouns of brawl's slow twin: random streams, fighters, items and the stage.
+"""The nouns of brawl's slow reference: random streams, fighters, items and the stage.
 
 Strikes, weapons, keys and what a fighter stands on have names here, where the state has numbers.
 """

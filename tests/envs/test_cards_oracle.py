@@ -11,11 +11,11 @@ import pytest
 from league.envs.cards import env
 from league.envs.cards.catalogue import CARDS, NAMES
 from league.envs.cards.env import Options
-from league.envs.cards.reference import ReferenceMatch
-from league.envs.cards.reference_state import Action
 from league.envs.cards.rules import BOTS
-from league.envs.cards.twin import TwinBatch, decisions_a_second
 from tests.helpers.cards_scenes import restore, stirred
+from tests.oracles.cards.batch import ReferenceBatch
+from tests.oracles.cards.match import ReferenceMatch
+from tests.oracles.cards.state import Action
 
 ARRAYS = (
     "obs",
@@ -32,9 +32,9 @@ ARRAYS = (
 PAIRS = [(-1, -1), *((-1, bot) for bot in range(len(BOTS))), *((a, b) for a in range(3) for b in range(3))]
 
 
-def twin(rows: int, options: Options) -> TwinBatch:
+def twin(rows: int, options: Options) -> ReferenceBatch:
     """A batch of the twin."""
-    return TwinBatch(
+    return ReferenceBatch(
         rows, 1, spec=env.spec(options), rules=env.rules_of(options), options_hash=env.options_hash(options)
     )
 
@@ -185,9 +185,3 @@ def test_what_is_not_legal_ends_the_turn() -> None:
             plain.step()
             assert batch.get_state() == plain.get_state()
     assert differ > 400
-
-
-def test_its_speed_is_measured() -> None:
-    """What users are told is a rate of this machine."""
-    assert decisions_a_second(twin(2, Options()), 0.05) > 0
-    assert env.slow() == "", "cards is compiled here"

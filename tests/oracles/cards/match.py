@@ -11,20 +11,6 @@ from typing import Any
 import numpy as np
 
 from league.envs.cards.catalogue import CARDS, NAMES, TARGETS, Card, effect_name
-from league.envs.cards.reference_bots import choose
-from league.envs.cards.reference_state import (
-    END,
-    GOLDEN,
-    U64,
-    Action,
-    Creature,
-    Keeper,
-    Stream,
-    mix,
-    other_slot,
-    own_slot,
-)
-from league.envs.cards.reference_view import metrics, observe
 from league.envs.cards.rules import (
     COPIES,
     NO_TARGET,
@@ -40,6 +26,20 @@ from league.envs.cards.rules import (
 )
 from league.envs.cards.state import STATE_DTYPE
 from league.types import DRAW, EXTERNAL
+from tests.oracles.cards.bots import choose
+from tests.oracles.cards.state import (
+    END,
+    GOLDEN,
+    U64,
+    Action,
+    Creature,
+    Keeper,
+    Stream,
+    mix,
+    other_slot,
+    own_slot,
+)
+from tests.oracles.cards.view import metrics, observe
 
 _SOURCES = {
     "damage_dealt": ("me", ("damage_dealt",)),
