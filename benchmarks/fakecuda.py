@@ -168,7 +168,7 @@ def need_build() -> None:
     if torch.version.cuda is None:
         raise UsageError(
             f"--cuda: torch {torch.__version__} has no CUDA; make another venv and install PyPI's torch there, which"
-            f" needs no card (docs/performance.md, What would a GPU wait for?)"
+            f" needs no card (lab/performance.md, What a GPU waits for)"
         )
 
 

@@ -125,7 +125,7 @@ TRIALS = {
     "cards": CARDS,
     "cards-own": replace(CARDS, policy=str(EXAMPLES / "card_policy.py:CardPolicy"), config=EXAMPLES / "cards.toml"),
 }
-"""By name; docs/experiments.md has what they came to."""
+"""By name; lab/experiments.md has what they came to."""
 COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
 
 

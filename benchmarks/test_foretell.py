@@ -1,4 +1,4 @@
-"""The page of results has what `python -m benchmarks.foretell tell` prints, and the table is what it was made from."""
+"""The laboratory book has what `python -m benchmarks.foretell tell` prints, and the table is what it was made from."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from benchmarks import foretell
 from league.boards import verdict
 
-PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
+PAGE = Path(__file__).parents[1] / "lab" / "experiments.md"
 LINE = {
     "name": "sparse",
     "seed": 7,
@@ -18,7 +18,7 @@ LINE = {
 LINE["scores"]["3000320"] = {"based": 90.0, "random": 99.0, "rival": 1.0}
 
 
-def test_the_page_has_the_printed_table_and_odds() -> None:
+def test_the_book_has_the_printed_table_and_odds() -> None:
     """Row by row."""
     text, rows = PAGE.read_text(encoding="utf-8"), foretell.read([verdict.MEASURED])
     for line in foretell.by_setting(rows):

@@ -24,8 +24,8 @@ from league.config.written import toml
 from league.pool.roles import ROLES
 
 ROOT = Path(__file__).resolve().parent.parent
-AT_THE_ROOT = ("CHANGELOG.md", "CONTRIBUTING.md")
-"""Pages of the site that are not in docs/."""
+ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "lab/experiments.md", "lab/performance.md")
+"""Pages of the site that are not in docs/, by their path from the root."""
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)\s]*)?\))")
 CODE = re.compile(r"`[^`]+`")
 LANGUAGES = {".py": "python", ".toml": "toml"}
@@ -39,12 +39,13 @@ def lay_out(folder: Path) -> None:
     """Writes every page, picture and style into the folder, which is new afterwards."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    for name in AT_THE_ROOT:
+    for name in ELSEWHERE:
+        (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     shown: set[Path] = set()
     for page in sorted(folder.rglob("*.md")):
         path = page.relative_to(folder)
-        source = ROOT / path if path.name in AT_THE_ROOT else ROOT / "docs" / path
+        source = ROOT / path if str(path) in ELSEWHERE else ROOT / "docs" / path
         text = filled(page.read_text(encoding="utf-8"))
         text = LINK.sub(lambda link, source=source: _linked(link, source, shown), text)
         page.write_text("\n".join(_plain(text.splitlines())) + "\n", encoding="utf-8")
@@ -67,11 +68,16 @@ def _linked(link: re.Match[str], source: Path, shown: set[Path]) -> str:
         raise SystemExit(f"{source.relative_to(ROOT)} links to {link[2]}, which is no file")
     if target.suffix in LANGUAGES:
         shown.add(target)
-        here = ROOT / "docs" / _shown_at(target)
+        here = Path(_shown_at(target))
     else:
-        here = ROOT / "docs" / target.name if target.name in AT_THE_ROOT else target
-    start = ROOT / "docs" if source.name in AT_THE_ROOT else source.parent
-    return f"{link[1]}{os.path.relpath(here, start)}{link[3]}"
+        here = _in_the_site(target)
+    return f"{link[1]}{os.path.relpath(here, _in_the_site(source).parent)}{link[3]}"
+
+
+def _in_the_site(page: Path) -> Path:
+    """Where a page or picture of the checkout lies in the site; outside of it what is neither."""
+    path = page.relative_to(ROOT)
+    return path if str(path) in ELSEWHERE else Path(os.path.relpath(page, ROOT / "docs"))
 
 
 def _plain(lines: list[str]) -> Iterator[str]:

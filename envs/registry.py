@@ -8,7 +8,7 @@ which names the choices of actions that are no keys, or `action_names(options)`,
 GameTree`, if it is small enough to be solved; `ABOUT`, a line for lists of games; `MEANINGS`, what its bots and
 reward terms are (`envs/listing.py`); `layout(options)`, what the observed numbers are where the spec does not say;
 `DEFAULTS`, sections of settings as `[game.NAME]` of the hyperparameter source has them; `PYTHON_BOTS`, bots in Python
-by name (docs/parts.md). Modules are imported when they are first used.
+by name (docs/bring.md). Modules are imported when they are first used.
 
 Everything goes by the game's own name, `spec(Options()).name`.
 """

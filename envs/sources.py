@@ -40,7 +40,7 @@ MAX_LETTERS = 4_096
 """Of an address; systems take no longer path."""
 MAX_BYTES = 2**24
 """Of a game's file; a module with its tables takes a hundredth of it."""
-HOW = "docs/games.md tells how a game is named"
+HOW = "docs/bring.md tells how a game is named"
 
 
 class What(NamedTuple):

@@ -5,7 +5,7 @@
 The default agent learns for each slot and each card apart what to do with it. Here all creatures go through the same
 layers, cards are known by what they do, and each legal action is scored as a whole by whom it concerns, so that what is
 learned of one creature holds for all. A few facts that follow from the rules are told besides: the damage of an action,
-whether it destroys its target, whether the attacker falls. It is written as any policy of one's own (`docs/parts.md`).
+whether it destroys its target, whether the attacker falls. It is written as any policy of one's own (`docs/bring.md`).
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _soon_asleep() -> _Iterator[None]:
     """Threads of a torch that is loaded within it sleep soon after their work; the environment is as before then.
 
     libgomp's threads spin for milliseconds before they sleep; on a busy machine that stalls a step of a small batch a
-    hundredfold (docs/lab/performance.md). It reads its setting once, when it is loaded.
+    hundredfold (lab/performance.md). It reads its setting once, when it is loaded.
     """
     is_ours = _SPINS[0] not in _os.environ
     if is_ours:

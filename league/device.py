@@ -56,7 +56,7 @@ def keep_freed_memory() -> None:
     """Lets this process keep what it frees for its next allocations, where the C library is glibc; elsewhere nothing.
 
     By default glibc gives large blocks back to the system, which clears them page by page when the next minibatch asks
-    for as many: 5 to 15 % of an update of a small network (docs/lab/performance.md).
+    for as many: 5 to 15 % of an update of a small network (lab/performance.md).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -37,7 +37,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
     `result` (`league.arena.duel.Matches.last_view`).
 
     Args:
-        game: Its name or address (docs/games.md), or the module or class itself.
+        game: Its name or address (docs/bring.md), or the module or class itself.
         opponent: A native bot's name, an object with `act(obs, mask)` such as an exported agent (a copy of it plays),
             or a function `(obs, mask) -> action`, obs (obs_size,) and mask (M,) or None. None takes the bot that
             training meets most.

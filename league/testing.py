@@ -1,7 +1,7 @@
 """Checks of what others bring: a game, a bot, a network. Each raises one clear line at the first rule that is broken.
 
 `check_game` is what `league check` runs, and in a quick form `league train` before the first update; so are the others,
-where it is given parts of one's own (docs/parts.md).
+where it is given parts of one's own (docs/bring.md).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
     Observations, actions, rewards and infos are those of `league.gym.MatchEnv`, for each player.
 
     Args:
-        game: Its name or address (docs/games.md), or the module or class itself.
+        game: Its name or address (docs/bring.md), or the module or class itself.
         rewards: Reward term -> weight, in place of that of `hyperparameters.toml`.
         render_mode: None, or `rgb_array` where the game can be drawn.
         options: The game's options, in place of those of `hyperparameters.toml`.

@@ -1,7 +1,7 @@
 """The agent's network: opponent encoder -> cross-attention -> LSTM -> actor and critic (implements `Policy`).
 
 With a skip connection the actor and the critic see what the LSTM sees beside what it makes of it: what must be
-answered at once then need not go through its gates first, and is learned sooner (docs/lab/experiments.md).
+answered at once then need not go through its gates first, and is learned sooner (lab/experiments.md).
 """
 
 from __future__ import annotations

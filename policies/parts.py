@@ -45,9 +45,9 @@ class Embedding(nn.Embedding):
 class Convolution(nn.Module):
     """3 x 3 filters over an image, one every `stride` pixels, zeros around it.
 
-    torch's own convolution takes a quarter of the time of a linear layer over patches (docs/lab/performance.md). First
+    torch's own convolution takes a quarter of the time of a linear layer over patches (lab/performance.md). First
     weights are small, as torch's own are: from large orthogonal ones the features hardly move, and a board's value is
-    not learned (docs/lab/experiments.md).
+    not learned (lab/experiments.md).
     """
 
     def __init__(self, channels: int, filters: int, stride: int = 1) -> None:
@@ -218,7 +218,7 @@ class Parts(nn.Module):
 
     Beside an image or entities all begin as one linear layer over all of them would: by itself, the layer of two
     numbers would be as loud as that of a board. Tokens beside numbers keep first weights of their own
-    (docs/lab/experiments.md).
+    (lab/experiments.md).
     """
 
     def __init__(self, parts: Sequence[ObservationPart], width: int) -> None:

@@ -22,7 +22,7 @@ from league.pool import roster
 from tests.helpers.browser import CHROMIUM, DRIVER, browser
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab").glob("*.md"))]
 
 
 def test_the_games_tables_are_those_of_the_code() -> None:
@@ -76,12 +76,13 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_every_page_that_the_code_names_is_there() -> None:
-    """Docstrings and pages name pages of docs/ by their path from the root."""
-    files = [
-        path for part in ("league", "envs", "snapshots", "tests", "benchmarks") for path in (ROOT / part).rglob("*.py")
-    ]
+    """Docstrings and pages name pages of docs/ and lab/ by their path from the root."""
+    parts = ("league", "envs", "policies", "snapshots", "cli", "tests", "benchmarks", "examples")
+    files = [path for part in parts for path in (ROOT / part).rglob("*.py")]
     named = {
-        name for path in [*PAGES, *files] for name in re.findall(r"\bdocs/[\w/]+\.md", path.read_text(encoding="utf-8"))
+        name
+        for path in [*PAGES, *files]
+        for name in re.findall(r"\b(?:docs|lab)/[\w/]+\.md", path.read_text(encoding="utf-8"))
     }
     assert len(named) > 5
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
@@ -92,7 +93,7 @@ def test_every_result_has_a_table_and_its_command() -> None:
     for name in ("performance", "experiments"):
         text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
         intro, *sections = re.split(r"^## ", text, flags=re.M)
-        assert f"](lab/{name}.md)" in intro
+        assert f"](../lab/{name}.md)" in intro
         measured = [section for section in sections if not section.startswith("Not measured")]
         assert len(measured) >= 5
         for section in measured:
@@ -113,7 +114,7 @@ def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
     rows = [cells for cells in rows if cells[0] != "word" and not cells[0].startswith("---")]
     words = [cells[0] for cells in rows]
-    assert len(words) > 100 and len(set(words)) == len(words)
+    assert 30 < len(words) <= 50 and len(set(words)) == len(words)
     for word, meaning, _, where in rows:
         assert meaning.rstrip(")").endswith("."), word
         assert re.fullmatch(r"`[\w/.]+`", where) and (ROOT / where.strip("`")).exists(), word
@@ -149,8 +150,26 @@ def test_pages_are_at_most_100_columns_wide() -> None:
     assert wide == []
 
 
+def test_pages_are_short() -> None:
+    """What a newcomer reads has at most 35,000 words, tables written from the code aside; design, results, lab less."""
+
+    def words(*paths: Path) -> int:
+        texts = [path.read_text(encoding="utf-8") for path in paths]
+        return sum(
+            len(re.sub(r"<!-- (?!end)[\w ]+ -->\n.*?<!-- end -->", "", text, flags=re.S).split()) for text in texts
+        )
+
+    docs = ROOT / "docs"
+    assert (
+        words(ROOT / "README.md", *(page for page in docs.rglob("*.md") if page.parent.name != "reference")) <= 35_000
+    )
+    assert words(docs / "design.md") <= 3_000
+    assert words(docs / "experiments.md") <= 1_000
+    assert words(*(ROOT / "lab").glob("*.md")) <= 10_000
+
+
 def _emptied(block: re.Match[str]) -> str:
-    """So many empty lines."""
+    """As many empty lines."""
     return "\n" * block[0].count("\n")
 
 
@@ -162,17 +181,18 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 def test_the_site_has_every_page_once() -> None:
-    """`nav` of mkdocs.yml lists each page of docs/, and those of the root that the site has; all of them exist."""
+    """`nav` of mkdocs.yml lists each page of docs/ and lab/, and those of the root that the site has."""
     listed = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
     there = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted([*there, "CHANGELOG.md", "CONTRIBUTING.md"])
+    books = [f"lab/{page.name}" for page in (ROOT / "lab").glob("*.md")]
+    assert sorted(listed) == sorted([*there, *books, "CHANGELOG.md", "CONTRIBUTING.md"])
 
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     """What `make docs` runs; every setting and command is on it, and pages name no other host but in links to read."""
     pytest.importorskip("zensical", reason="needs the extra `docs`: make docs")
-    for part in ("docs", "league", "envs", "policies", "snapshots", "cli", "examples"):
+    for part in ("docs", "lab", "league", "envs", "policies", "snapshots", "cli", "examples", "benchmarks"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -487,9 +487,9 @@ def test_game_without_bots_needs_an_opponent(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("index", range(7))
 def test_page_prints_what_it_says(index: int) -> None:
-    """Each block of docs/environments.md runs and prints the text below it."""
-    page = (ROOT / "docs" / "environments.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    """Each block of docs/environments.md and docs/bring.md runs and prints the text below it."""
+    text = "".join((ROOT / "docs" / name).read_text() for name in ("environments.md", "bring.md"))
+    blocks = re.findall(r"```python\n((?:(?!```).)*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 7
     code, printed = blocks[index]
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

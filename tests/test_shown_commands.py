@@ -23,7 +23,8 @@ from league.store.store import Store
 from tests.test_pages import run, shortened
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
+PARTS = ("docs", "lab", "examples")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for part in PARTS for page in (ROOT / part).rglob("*.md"))])
 BEGIN = re.compile(r"^(?: {4,}\S*?; do |\s{4,}|\$ )?(?P<words>league (?=[a-z-]+( |$))|python -m benchmarks\.\w+)")
 SPEECH = ("league cannot go back", "league four:")
 """Lines that begin like a command: prose, and what a command prints."""
@@ -35,9 +36,9 @@ WITHOUT_END = ("league serve", "league play", "league replay runs/brawl-1/failur
 PACKAGES = {"gymnasium:": "gymnasium", "openspiel:": "pyspiel"}
 FRIENDS = "seat0,seat1,winner\nbot:based,somebody,0\nsomebody,bot:random,draw\n"
 NEEDED = {
-    "games": "league train --env game.py --run five-1",
+    "bring": "league train --env game.py --run five-1",
     "report": "league train --league small --run mine",
-    "league": "league train --run champion-1 --env matrix; league export champion-1 champion",
+    "league": "league train --run champion-1 --env matrix; league export champion-1 champion; league train --env kuhn",
 }
 """What a page takes for granted, beside runs of brawl."""
 
@@ -114,9 +115,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shown")
     for name in ("examples", "envs"):
         shutil.copytree(ROOT / name, folder / name)
-    for page in ("games", "parts"):
-        for code in re.findall(r"```python\n(.*?)```", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), re.S):
-            name = "game.py" if page == "games" else "mine.py"
+    for page in ("bring", "ratings"):
+        text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+        for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.S):
             with (folder / name).open("a", encoding="utf-8") as file:
                 file.write(code)
     (folder / "friends.csv").write_text(FRIENDS)

@@ -163,7 +163,7 @@ def load(
     """The agent called `name` (see `find_agent`), ready to play.
 
     threads: of torch, with which it decides on a CPU.
-    policy: of a network of one's own, where its code is, or the function or class itself (docs/parts.md); not needed
+    policy: of a network of one's own, where its code is, or the function or class itself (docs/bring.md); not needed
         where this user has named it before.
 
     Raises:
@@ -217,7 +217,7 @@ def evaluate(
         games: an even number.
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
-        env: the game (docs/games.md); needed between two bots, and where its code must be named again.
+        env: the game (docs/bring.md); needed between two bots, and where its code must be named again.
         bots, policy: parts of one's own, as for `league.train`, that are met first here or must be named again.
         device: where nets run.
         store: its folder.

@@ -49,7 +49,7 @@ class Matches:
     """Matches of one game side by side.
 
     Args:
-        game: Its name or address (docs/games.md), or the module or class itself.
+        game: Its name or address (docs/bring.md), or the module or class itself.
         rows: B, how many matches.
         rewards: Reward term -> weight, in place of the default one.
         render_mode: None or `rgb_array`.

@@ -72,7 +72,7 @@ def nashconv(
     if tree is None:
         raise UsageError(
             f"agent {named.label}: {game.name} has no tree to work NashConv out on, as small games have"
-            f" (docs/games.md); `league exploit` bounds what can be gained on it"
+            f" (docs/bring.md); `league exploit` bounds what can be gained on it"
         )
     found = nash_conv(tree, behaviour(meeting.nets[named.agent_id][1], tree))
     return Equilibrium(

@@ -24,7 +24,7 @@ BOTS_SHARE = 0.2
 MOST_BOTS = 5
 """Up to so many bots each have a share of their own; more share one as a group."""
 SNAPSHOTS_SHARE, MAGNET = 0.2, 0.1
-"""Of self-play with imperfect information (docs/lab/experiments.md)."""
+"""Of self-play with imperfect information (lab/experiments.md)."""
 RANDOM = "random"
 WIN = "win"
 """The reward term that alone counts where a game has it."""

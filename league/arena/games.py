@@ -35,7 +35,7 @@ def enter(env: object, say: Say | None = None) -> str | None:
     Its code runs, which is remembered: this user has named it.
 
     Args:
-        env: a registered name, an address (docs/games.md), or a game: a module, a class or an object.
+        env: a registered name, an address (docs/bring.md), or a game: a module, a class or an object.
         say: is told where it cannot be remembered.
 
     Raises:

@@ -17,7 +17,7 @@ from league.errors import ConfigError, nearest
 from league.schema import PartSource
 
 Kind = Literal["bot", "sampler", "policy"]
-HOW = "docs/parts.md tells how it is named"
+HOW = "docs/bring.md tells how it is named"
 KINDS: dict[Kind, What] = {kind: What(kind, kind, HOW) for kind in ("bot", "sampler", "policy")}
 GROUPS: dict[Kind, str] = {"bot": "league.bots", "sampler": "league.samplers", "policy": "league.policies"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")

@@ -78,7 +78,7 @@ def enter(bots: object = None, sampler: object = None, policy: object = None, sa
     Code of files and modules runs, which is remembered: this user has named it.
 
     Args:
-        bots, sampler, policy: each an address (docs/parts.md), NAME=ADDRESS, the name of an installed one, an object
+        bots, sampler, policy: each an address (docs/bring.md), NAME=ADDRESS, the name of an installed one, an object
             (a function, a class), several of these, or a mapping of names to them.
         say: is told where something cannot be remembered.
 

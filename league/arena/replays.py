@@ -205,7 +205,7 @@ class Playback:
     Args:
         replay: the match.
         where: its file or where else it is from, for errors.
-        env: where its game is, if it is to be named again (docs/games.md).
+        env: where its game is, if it is to be named again (docs/bring.md).
         say: is told where the game is not what it was.
 
     Raises:
@@ -341,7 +341,7 @@ def play_back(path: str | Path, *, env: object = None, say: Say | None = None) -
 
     Args:
         path: the file.
-        env: where its game is, if it is to be named again (docs/games.md).
+        env: where its game is, if it is to be named again (docs/bring.md).
         say: is told where the game is not what it was.
 
     Raises:

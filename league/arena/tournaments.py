@@ -206,7 +206,7 @@ def tournament(
         max_games: at most so many in all (1,000), an even number.
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
-        env: the game (docs/games.md); needed between bots, and where its code must be named again.
+        env: the game (docs/bring.md); needed between bots, and where its code must be named again.
         own_bots: bots in Python, as `bots` of `league.train`; they enter.
         policy: as for `league.evaluate`.
         device, store: as for `league.arena.agents.evaluate`.

@@ -3,7 +3,7 @@
 The curves speak for every game: whether the newest snapshots score more than the first ones against the bots, and than
 an even score against the first snapshot. Of one game and agent it is also known what such runs came to:
 `foretold.json` beside this file has them, with what they showed at the end of the test stage and how strong they became
-(`python -m benchmarks.foretell` made it; docs/lab/experiments.md has the whole table).
+(`python -m benchmarks.foretell` made it; lab/experiments.md has the whole table).
 """
 
 from __future__ import annotations

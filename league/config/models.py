@@ -96,7 +96,7 @@ class AgentConfig(Section):
     """The network: whose it is, and its sizes."""
 
     policy: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]{0,47})?$")]
-    """The network, where it is one's own (docs/parts.md), by its name; empty: the library's, of the sizes below."""
+    """The network, where it is one's own (docs/bring.md), by its name; empty: the library's, of the sizes below."""
     opponent_encoder: bool
     """Whether the opponent's history is encoded at all."""
     encoder_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)]
@@ -202,7 +202,7 @@ class PoolConfig(Section):
     agents: dict[str, str]
     """Hash -> folder of each agent from elsewhere, written when it is found; no part of the fingerprint."""
     bots: list[PartName]
-    """Bots in Python that evaluations meet beside those of the mix (docs/parts.md); no part of the fingerprint."""
+    """Bots in Python that evaluations meet beside those of the mix (docs/bring.md); no part of the fingerprint."""
     sampler: PartName
     """How a snapshot is drawn inside self_play (docs/league.md)."""
     group_sampler: PartName
@@ -354,7 +354,7 @@ class RunConfig(Section):
 
 
 class PartsConfig(Section):
-    """The parts of one's own that a run has, by name, and which code each is; found, never set (docs/parts.md)."""
+    """The parts of one's own that a run has, by name, and which code each is; found, never set (docs/bring.md)."""
 
     bots: dict[PartName, PartSource] = Field(default_factory=dict)
     samplers: dict[PartName, PartSource] = Field(default_factory=dict)

@@ -17,7 +17,7 @@ from league.types import ActionSpec, FloatArray, Mask, Watched
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
 """(observation, legal, rng) -> action, as of the bots of `league.envs.Match`.
 
-observation: (obs_size,) float32, read-only. legal: what is legal, in lists of its own (docs/parts.md); of a game
+observation: (obs_size,) float32, read-only. legal: what is legal, in lists of its own (docs/bring.md); of a game
 without masks everything. rng: seeded for this one decision.
 """
 

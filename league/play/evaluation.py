@@ -42,7 +42,7 @@ MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""
 MAX_PADDING = 1.25
 """On a CPU nets are stacked where that plays at most so many times their rows, each slot having as many as the fullest
-net. A stacked row takes 0.7 to 0.8 of the time (docs/lab/performance.md); on CUDA rows count for less than calls."""
+net. A stacked row takes 0.7 to 0.8 of the time (lab/performance.md); on CUDA rows count for less than calls."""
 MAX_ENTRIES = 2
 """On CUDA a stacked step has at most so many times the rows that are played, but for rounding to its shapes."""
 MAX_STEPS = 1_000_000

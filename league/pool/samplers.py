@@ -119,7 +119,7 @@ READ_NOTHING = ("uniform", "latest", "recent")
 def register(name: str, sampler: Sampler, *, replaces: bool = False) -> None:
     """Adds a sampler of one's own; from then on `pool.sampler` and `pool.group_sampler` may name it.
 
-    A run of it is resumed only where it is registered again, or named by `--sampler` (docs/parts.md).
+    A run of it is resumed only where it is registered again, or named by `--sampler` (docs/bring.md).
 
     replaces: it may take the place of another one of one's own.
 

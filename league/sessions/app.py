@@ -72,7 +72,7 @@ def train(
             fingerprint and seed, unless `fresh`.
         preset: how wide; `auto` is sized to the device.
         agent: how large its network: `small`, or the game's own if not given. `overrides` lie above it.
-        env: the game, by its name or address (docs/games.md), or the module or class itself; without it the
+        env: the game, by its name or address (docs/bring.md), or the module or class itself; without it the
             configuration's.
         run: its name; the next free `GAME-N` if not given.
         steps: in all, instead of the stage's; the same as the override `run.total_steps`.
@@ -81,7 +81,7 @@ def train(
         config_file: a TOML file laid over the preset.
         overrides: settings as `section.key=value`, or a dict of sections, `{"learner": {"gamma": 0.9}}`, laid over
             everything.
-        bots: bots in Python, by name (docs/parts.md): addresses or functions. `pool.mix` says how often the learner
+        bots: bots in Python, by name (docs/bring.md): addresses or functions. `pool.mix` says how often the learner
             meets one, as `bot:NAME`; evaluations meet all.
         sampler: one's own: an address, or a function of what is known of a group (`league.pool.samplers.Known`).
         policy: a network of one's own: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
@@ -188,8 +188,8 @@ def resume(
     Args:
         run: its name.
         steps: in all, beyond the stage's end, too: a finished run goes further, as if it had had them from the start.
-        env: where its game is, if it is to be named again (docs/games.md).
-        bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/parts.md). With other
+        env: where its game is, if it is to be named again (docs/bring.md).
+        bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/bring.md). With other
             code than before the run has a fingerprint that no other has, and an event says so.
         device: another one than before; what differs there is said, and an event.
         overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives

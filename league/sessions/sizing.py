@@ -172,7 +172,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     rivals: other learners of its league, whose newest snapshots an evaluation meets.
 
     On a CPU the measured peak was 11 to 13 % above it for the default agent and 11 % below for a small one
-    (docs/lab/performance.md); on CUDA it has not been measured.
+    (lab/performance.md); on CUDA it has not been measured.
     """
     stages = [config.at(mark) for mark in marks(config.schedules.values()) if mark < config.run.total_steps]
     rows, samples = config.env.rows, max(map(steps_per_update, stages))

@@ -1,4 +1,4 @@
-"""PPO's loss and its gradient. Pure functions; the slow twins are in the tests."""
+"""PPO's loss and its gradient. Pure functions; the slow references are in the tests."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Where `torch.set_float32_matmul_precision` allows less than `highest` and the processor has tile units (AMX), larger
 products of float32 run on those, each number as the sum of two bf16 (`tile_products.h`). Else they are float32
 throughout: torch's own, which is MKL on x86. On AMD's processors it leaves AVX-512 unused, so where they have that, all
-but the smallest products are compiled ones (`wide_products.h`; docs/lab/performance.md: 45 to 110 against 150 to 255
+but the smallest products are compiled ones (`wide_products.h`; lab/performance.md: 45 to 110 against 150 to 255
 GFLOP/s on a core of a Zen 5). All else goes through torch's own.
 """
 
@@ -36,7 +36,7 @@ def has_tiles() -> bool:
 
 FEWEST_ROWS, FEWEST_ROWS_LAID_OUT, FEWEST, SMALLEST = 33, 16, 24, 2**19
 """Rows a thread of a product for the tile units, rows a thread where the right side is laid out already, columns and
-depth, and multiplications: below, MKL is faster (docs/lab/performance.md)."""
+depth, and multiplications: below, MKL is faster (lab/performance.md)."""
 
 FEWEST_ROWS_WIDE, FEWEST_COLUMNS_WIDE = 16, 16
 """Rows and columns of a product by AVX-512 whose right side is not packed: below, MKL is as fast."""

@@ -1,7 +1,7 @@
 """The LSTM over one step and over a segment with match boundaries inside: in torch, and compiled where that can serve.
 
 `nn.LSTM` holds the weights. In play it would re-pack them at every call, and over a segment it knows no boundaries, so
-that it would have to be called again wherever any row begins a match (docs/lab/performance.md has both).
+that it would have to be called again wherever any row begins a match (lab/performance.md has both).
 
 Gates and state are float32, or float64 where the weights are, under autocast too. The compiled forms, on a CPU,
 multiply in bf16 then; elsewhere the products are in the state's type as well, in play as in learning.

@@ -256,7 +256,7 @@ def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Block by block, in one place; it leaves the two runs that it trains."""
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     exec("\n".join(blocks), {"__name__": "page"})  # noqa: S102
     assert league.runs().to_df()["run"].tolist() == ["kuhn-1", "kuhn-2"]
 

@@ -239,9 +239,9 @@ def test_the_faces_of_other_libraries_take_an_address(user: Path) -> None:
 
 
 def test_the_game_of_the_page_trains() -> None:
-    """The file that docs/games.md shows is a game, with its defaults."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "games.md").read_text()
-    [text] = [block for block in page.split("```")[1::2] if block.startswith("python\n")]
+    """The file that docs/bring.md shows is a game, with its defaults."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "bring.md").read_text()
+    [text] = [block for block in page.split("```")[1::2] if block.startswith("python\n# game.py")]
     Path("game.py").write_text(text.removeprefix("python\n"))
     done = league.train("smoke", env="game.py", overrides=[*TINY, "pool.mix={self_play = 0.5, 'bot:biased' = 0.5}"])
     assert (done.run, done.status) == ("five-1", "finished")

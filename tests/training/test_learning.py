@@ -46,7 +46,7 @@ def test_average_of_self_play_is_near_the_equilibrium(tmp_path: Path) -> None:
     Levine 1995), whose average converges in zero-sum games. The uniform strategy that it starts from can be exploited
     by 1/3 a round. What it rests at with an entropy coefficient of 0.3 is not the equilibrium but the logit equilibrium
     at that temperature, p ~ exp(A p / 0.3) = (.31, .47, .22), which can be exploited by 0.09; less entropy saturates
-    (docs/lab/experiments.md). Seeds 0 to 4 gave 0.17, 0.13, 0.16, 0.17 and 0.16.
+    (lab/experiments.md). Seeds 0 to 4 gave 0.17, 0.13, 0.16, 0.17 and 0.16.
     """
     payoff = np.array([[0.0, -1.0, 2.0], [1.0, 0.0, -1.0], [-2.0, 1.0, 0.0]])
     store = tmp_path / "league.duckdb"
