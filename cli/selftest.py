@@ -13,8 +13,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from league.errors import as_known
 from league.signals import StepKept
@@ -257,8 +258,9 @@ def _learning() -> tuple[Outcome, str]:
 
         whole = train("whole", STEPS)
         train("half", STEPS // 2)
-        further = league.resume("half", overrides=[f"run.total_steps={STEPS}"], store=store, watcher=()).newest
-        back = league.rewind("whole", STEPS // 2, name="back", store=store, watcher=()).newest
+        resume: Callable[..., Any] = partial(league.resume, store=store, watcher=())
+        further = resume("half", steps=STEPS).newest
+        back = resume("whole", at=STEPS // 2, name="back").newest
         agent = league.load("whole", store=store)
         agent.reset(seed=1)
     for what, newest in (("resumed", further), ("that went back", back)):

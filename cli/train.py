@@ -145,36 +145,29 @@ def resume(
 ) -> None:
     """Continue a stopped run, league or exploiter from its last saved state, or a run from an earlier one."""
     from league import config as settings
-    from league.sessions import app
-    from league.sessions.exploitability import resume_exploit
-    from league.sessions.leagues import resume_league
-    from league.sessions.rewinding import rewind
+    from league.sessions.resuming import resume
 
-    if name is not None and at is None:
-        raise UsageError(f"--run {name}: a run keeps its name; pass --at, too, to begin a new one from a kept state")
     opened = output.open()
-    if take_over:
-        app.take_over(run, store=output.store, say=output.say)
-    roles = {row.run: row.role for row in opened.learners() if run in (row.league, row.run)}
-    config = settings.from_json(json.loads(opened.find_run(next(iter(roles), run)).config))
+    learner = next((row.run for row in opened.learners() if run in (row.league, row.run)), run)
     sets = overrides or []
-    verbosity = settings.changed(config, sets).run.verbosity
-    again: dict[str, Any] = {"steps": steps, "env": env, "bots": bot, "policy": policy}
-    again |= {"device": device, "overrides": sets}
-    if "exploiter" in roles.values() and sampler is not None:
-        raise UsageError(f"--sampler {sampler}: an exploiter meets one agent and has no sampler; leave it out")
-    result: TrainResult | LeagueResult | Exploit
+    verbosity = settings.changed(settings.from_json(json.loads(opened.find_run(learner).config)), sets).run.verbosity
     watcher, trackers = _watchers(verbosity, output)
     with watcher:
-        again |= {"store": output.store, "watcher": [watcher, trackers]}
-        if at is not None:
-            result = rewind(run, at, **again, sampler=sampler, name=name)
-        elif "exploiter" in roles.values():
-            result = resume_exploit(run, **again)
-        elif roles:
-            result = resume_league(run, **again, sampler=sampler)
-        else:
-            result = app.resume(run, **again, sampler=sampler)
+        result = resume(
+            run,
+            steps=steps,
+            at=at,
+            name=name,
+            take_over=take_over,
+            env=env,
+            bots=bot,
+            sampler=sampler,
+            policy=policy,
+            device=device,
+            overrides=sets,
+            store=output.store,
+            watcher=[watcher, trackers],
+        )
     _finish(result, output, watcher)
 
 

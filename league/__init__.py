@@ -1,6 +1,6 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `rewind`, `Trainer`, `train_league`, `resume_league`, `evaluate`, `tournament`, `exploit`, `gate`,
+`train`, `resume`, `Trainer`, `train_league`, `evaluate`, `tournament`, `exploit`, `gate`,
 `nashconv`, `watch`, `report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the
 command `league` calls the same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training
 goes (docs/python.md).
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from league.faces.notebook import metrics, payoff, query, runs
     from league.faces.report import report
     from league.faces.trackers import track
-    from league.sessions.app import resume, take_over, train
-    from league.sessions.exploitability import exploit, resume_exploit
+    from league.sessions.app import train
+    from league.sessions.exploitability import exploit
     from league.sessions.failures import replay
-    from league.sessions.leagues import resume_league, train_league
-    from league.sessions.rewinding import rewind
+    from league.sessions.leagues import train_league
+    from league.sessions.resuming import resume
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
     from league.training.run import Watcher
@@ -59,11 +59,7 @@ __all__ = [
     "replay",
     "report",
     "resume",
-    "resume_exploit",
-    "resume_league",
-    "rewind",
     "runs",
-    "take_over",
     "tournament",
     "track",
     "train",
@@ -73,10 +69,9 @@ __all__ = [
 _HOMES = {
     "Trainer": "league.sessions.trainer",
     "Watcher": "league.training.run",
-    "resume": "league.sessions.app",
+    "resume": "league.sessions.resuming",
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",
-    "resume_exploit": "league.sessions.exploitability",
     "gate": "league.arena.gating",
     "imports": "league.store.exchange",
     "metrics": "league.faces.notebook",
@@ -87,20 +82,14 @@ _HOMES = {
     "runs": "league.faces.notebook",
     "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",
-    "resume_league": "league.sessions.leagues",
-    "rewind": "league.sessions.rewinding",
     "train_league": "league.sessions.leagues",
-    "take_over": "league.sessions.app",
     "tournament": "league.arena.tournaments",
     "track": "league.faces.trackers",
     "watch": "league.arena.watching",
 }
-_WATCHED = (
-    *("evaluate", "exploit", "gate", "resume", "resume_exploit", "resume_league", "rewind", "tournament", "train"),
-    "train_league",
-)
+_WATCHED = ("evaluate", "exploit", "gate", "resume", "tournament", "train", "train_league")
 """In a notebook these show how far they are, and trainings elsewhere, too (`league.faces.notebook.shown`)."""
-_TRAINING = ("Trainer", "exploit", "resume", "resume_exploit", "resume_league", "rewind", "train", "train_league")
+_TRAINING = ("Trainer", "exploit", "resume", "train", "train_league")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
 

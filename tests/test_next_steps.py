@@ -77,7 +77,6 @@ OFFERS = {
     "maths/joint:matrix `league imports list`": "imported",
     "maths/ratings:_places `league evaluate A --against B`": "advised",
     "arena/agents:find_agent command('snapshots', 'list', '--run', row.run, store=store.path)": "agent_pruned",
-    "sessions/exploitability:resume_exploit command('resume', run, store=opened.path)": "no_exploiter",
     "sessions/targets:find_target command(*words, store=store.path)": "exploited_agent_gone",
     "sessions/folders:instead command(*words, store=store.path)": "states_lost",
     "sessions/trainer:_acting command('resume', self.run, store=self._shelf.store.path)": "trainer_closed",
@@ -295,10 +294,6 @@ def agent_pruned(call: Call) -> str:
     return call("evaluate", "done@32", "--against", "bot:random").err
 
 
-def no_exploiter(call: Call) -> str:
-    return refusal(lambda: league.resume_exploit("stopped", store=STORE))
-
-
 def exploited_agent_gone(call: Call) -> str:
     call("export", "done", "copy")
     with stopping(1):
@@ -318,11 +313,11 @@ def states_lost(call: Call) -> str:
 
 
 def exploiter_taken_for_a_league(call: Call) -> str:
-    return refusal(lambda: league.resume_league("exploit-1", store=STORE))
+    return refusal(lambda: league.train_league("tiny.toml", env="matrix", run="exploit-1", store=STORE))
 
 
 def learner_taken_for_a_run(call: Call) -> str:
-    return refusal(lambda: league.resume("L.main", store=STORE))
+    return refusal(lambda: league.Trainer.resume("L.main", store=STORE))
 
 
 def league_of_other_learners(call: Call) -> str:

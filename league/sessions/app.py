@@ -39,7 +39,6 @@ from league.sessions.settling import (
 from league.sessions.shelf import FileShelf
 from league.sessions.steady import Steady, steady
 from league.signals import settings_kept
-from league.store import locks
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.run import Watcher
@@ -169,94 +168,6 @@ def begun(
             yield session
 
 
-@settings_kept()
-def resume(
-    run: str,
-    *,
-    steps: int | None = None,
-    env: object = None,
-    bots: object = None,
-    sampler: object = None,
-    policy: object = None,
-    device: str | None = None,
-    overrides: Overrides = (),
-    store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | Sequence[Watcher] | None = None,
-) -> TrainResult:
-    """Carries on a run that was stopped, from its last saved state, with the settings that it was started with.
-
-    Args:
-        run: its name.
-        steps: in all, beyond the stage's end, too: a finished run goes further, as if it had had them from the start.
-        env: where its game is, if it is to be named again (docs/bring.md).
-        bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/bring.md). With other
-            code than before the run has a fingerprint that no other has, and an event says so.
-        device: another one than before; what differs there is said, and an event.
-        overrides: settings of `league.config.CHANGEABLE` that the run has from now on. One that changes learning gives
-            it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
-            in play are dropped, their number is said, and new ones begin.
-        store: its folder.
-        watcher: is told how it goes, or several that are.
-
-    Raises:
-        ConfigError: a setting that a run keeps, or settings that cannot be run, for want of memory too.
-        LeagueError: as `train`.
-        UsageError: there is no such run, it is finished, another process trains it, or its game or a part of one's own
-            has changed since, and was not named again.
-        SnapshotError: its state is missing or damaged; nothing has been changed.
-    """
-    own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
-    with resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher) as session:
-        return session.go().results[0]
-
-
-def take_over(run: str, *, store: str | Path = DEFAULT_STORE, say: Callable[[str], None] = print) -> None:
-    """Ends the lock that a process of another, dead machine has on a run, so that it can be resumed here.
-
-    If that process lives after all, it stops at its next write.
-
-    Args:
-        run: its name; that of a league for all of its learners.
-        store: its folder.
-        say: is told of the wait, a minute for each lock.
-
-    Raises:
-        UsageError: there is no such run, or the other machine gave a sign of life within a minute.
-        StoreError: the folder cannot be written.
-    """
-    opened = Store.open(store)
-    names = [row.run for row in opened.learners() if row.league == run] or [opened.find_run(run).run]
-    for name in names:
-        locks.take_over(opened.path / name / locks.LOCK, say)
-
-
-@contextmanager
-def resumed(
-    run: str,
-    *,
-    env: object,
-    own: Mapping[str, object],
-    device: str | None,
-    overrides: Overrides,
-    store: str | Path,
-    watcher: Watcher | Sequence[Watcher] | None,
-) -> Iterator[Session]:
-    """The session of a call of `resume`, with its run's lock; `own` as of `begun`.
-
-    Raises:
-        ConfigError, LeagueError, SnapshotError, UsageError: as `resume`.
-    """
-    watcher, say = steady(watcher)
-    opened = Store.open(Path(store), say)
-    row = opened.find_run(run)
-    need_alone(opened, run)
-    words = as_words(overrides)
-    need_steps(row, words, opened.path)
-    goes_on = made_ready(opened, row, Again(env, own, device, words), "resuming", watcher)
-    with session_of(goes_on(row)) as session:
-        yield session
-
-
 @dataclass(frozen=True)
 class Again:
     """What a call says of a run that goes on, as `resume` has it."""
@@ -265,6 +176,21 @@ class Again:
     own: Mapping[str, object]
     device: str | None
     overrides: Sequence[str]
+
+
+@contextmanager
+def resumed(store: Store, run: str, again: Again, watcher: Steady) -> Iterator[Session]:
+    """The session of a run by itself that goes on, with its lock.
+
+    Raises:
+        ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
+    """
+    row = store.find_run(run)
+    need_alone(store, run)
+    need_steps(row, again.overrides, store.path)
+    goes_on = made_ready(store, row, again, "resuming", watcher)
+    with session_of(goes_on(row)) as session:
+        yield session
 
 
 def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Steady) -> Callable[[RunRow], Plan]:
@@ -306,9 +232,9 @@ def need_alone(store: Store, run: str) -> None:
         UsageError: it is a learner of a league, or an exploiter.
     """
     if role := next((learner.role for learner in store.learners() if learner.run == run), None):
-        what, way = ("an exploiter", "exploit") if role == "exploiter" else ("a learner of a league", "league")
+        what = "an exploiter" if role == "exploiter" else "a learner of a league"
         again = command("resume", run, store=store.path)
-        raise UsageError(f"run={run}: it is {what}; use {again} or `league.resume_{way}`")
+        raise UsageError(f"run={run}: it is {what}; use {again}")
 
 
 def need_steps(row: RunRow, overrides: Sequence[str], store: Path) -> None:

@@ -33,6 +33,7 @@ from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
+from league.sessions.app import Again
 from league.sessions.folders import begin_runs, first_free, is_pruned
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
@@ -128,45 +129,22 @@ def train_league(
     return _go_on(opened, name, learner, device, watcher, asked=asked)
 
 
-def resume_league(
-    league: str,
-    *,
-    env: object = None,
-    bots: object = None,
-    sampler: object = None,
-    policy: object = None,
-    learner: str | None = None,
-    steps: int | None = None,
-    device: str | None = None,
-    overrides: Overrides = (),
-    store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | Sequence[Watcher] | None = None,
-) -> LeagueResult:
-    """Carries on a league that was stopped, each learner from its last saved state.
-
-    Args:
-        league: its name, or that of one of its runs (LEAGUE.NAME), which then goes on alone.
-        learner, store, watcher: as for `train_league`.
-        steps, env, bots, sampler, policy, device, overrides: as for `league.resume`, for every learner that goes on.
+def resume_league(opened: Store, league: str, again: Again, watcher: Steady) -> LeagueResult:
+    """Carries on a league that was stopped, each learner from its last saved state; LEAGUE.NAME is one learner alone.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
-        UsageError: there is no such league or learner, or all that would go on are finished.
+        UsageError: all that would go on are finished.
     """
-    watcher, say = steady(watcher)
-    opened = Store.open(Path(store), say)
-    changes = Changes(as_words(overrides, steps=steps), enter_parts(bots, sampler, policy, watcher.say))
+    changes, learner = Changes(again.overrides, enter_parts(**again.own, say=watcher.say)), None
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
-        named = league.removeprefix(f"{rows[league].league}.")
-        if learner not in (None, named):
-            raise UsageError(f"--learner {learner}: {league} is a learner itself; name its league, or leave it out")
-        league, learner = rows[league].league, named
+        league, learner = rows[league].league, league.removeprefix(f"{rows[league].league}.")
     for row in opened.runs():
         if row.run in rows and rows[row.run].league == league:
-            find_again(row.game, row.source, f"league {league}", env, watcher.say)
+            find_again(row.game, row.source, f"league {league}", again.env, watcher.say)
             break
-    return _go_on(opened, league, learner, device, watcher, changes)
+    return _go_on(opened, league, learner, again.device, watcher, changes)
 
 
 def _go_on(
@@ -185,12 +163,9 @@ def _go_on(
     asked: the rows that the call would have begun; those of the learners to train get their settings.
     """
     rows = _learners(store, league)
-    if not rows or rows[0].role not in ROLES:
-        if rows:
-            again = command("resume", league, store=store.path)
-            raise UsageError(f"run={league}: it exploits one agent; use {again} or `league.resume_exploit`")
-        known = {row.league for row in store.learners() if row.role in ROLES}
-        raise UsageError(f"no league `{league}` in {store.path}{nearest(league, known)}")
+    if rows[0].role not in ROLES:
+        again = command("resume", league, store=store.path)
+        raise UsageError(f"run={league}: it exploits one agent; use {again}")
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
     wanted = {run.run: run for run in asked}
     plans = [

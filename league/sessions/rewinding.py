@@ -10,19 +10,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from league.config.written import Overrides, as_words
-from league.errors import DEFAULT_STORE, SnapshotError, StoreError, UsageError
+from league.errors import SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_steps, session_of
 from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
-from league.sessions.session import Session, TrainResult
+from league.sessions.session import Session
 from league.sessions.settling import check_name
-from league.sessions.steady import steady
+from league.sessions.steady import Steady
 from league.snapshots.files import INDEX, write_atomic
 from league.snapshots.kept import data_of, rewritten
 from league.snapshots.state import DamagedState, read_kept
@@ -30,31 +28,11 @@ from league.store.folder import Folder
 from league.store.locks import alone
 from league.store.rows import RunRow, RunStatus, now
 from league.store.store import Store
-from league.training.run import Watcher
 
 
-def rewind(
-    run: str,
-    at: int,
-    *,
-    name: str | None = None,
-    steps: int | None = None,
-    env: object = None,
-    bots: object = None,
-    sampler: object = None,
-    policy: object = None,
-    device: str | None = None,
-    overrides: Overrides = (),
-    store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | Sequence[Watcher] | None = None,
-) -> TrainResult:
-    """Begins a new run with the state that `run` had at a step, and trains it; `run` is left as it is.
-
-    Args:
-        run: the earlier run, which nobody may be training.
-        at: steps; the newest kept state at or before them is taken.
-        name: of the new run; the next free `GAME-N` if not given.
-        steps, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`, for the new run.
+@contextmanager
+def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, watcher: Steady) -> Iterator[Session]:
+    """The session of a new run called `name` that begins with the state of `run` at a step, with its lock.
 
     Raises:
         ConfigError, LeagueError: as `league.resume`.
@@ -62,34 +40,7 @@ def rewind(
             trains it, or its snapshots were pruned.
         SnapshotError: the state or a snapshot is damaged; nothing has been changed.
     """
-    own = {"bots": bots, "sampler": sampler, "policy": policy}
-    settings: dict[str, Any] = {"env": env, "own": own, "device": device}
-    settings["overrides"] = as_words(overrides, steps=steps)
-    with rewound(run, at, name=name, **settings, store=store, watcher=watcher) as session:
-        return session.go().results[0]
-
-
-@contextmanager
-def rewound(
-    run: str,
-    at: int,
-    *,
-    name: str | None,
-    env: object,
-    own: Mapping[str, object],
-    device: str | None,
-    overrides: Overrides,
-    store: str | Path,
-    watcher: Watcher | Sequence[Watcher] | None,
-) -> Iterator[Session]:
-    """The session of a call of `rewind`, with the new run's lock.
-
-    Raises:
-        ConfigError, LeagueError, SnapshotError, UsageError: as `rewind`.
-    """
-    watcher, say = steady(watcher)
     check_name(name)
-    opened = Store.open(Path(store), say)
     if any(run in (learner.run, learner.league) for learner in opened.learners()):
         raise UsageError(
             f"--at {at}: {run} is of a league, or an exploiter, and cannot go back behind what others have met; begin"
@@ -108,9 +59,8 @@ def rewound(
         is_over = counters["steps"] >= json.loads(row.config)["run"]["total_steps"]
         status: RunStatus = "finished" if is_over else "stopped"
         then = replace(row, steps=counters["steps"], update=counters["update"], status=status)
-        words = as_words(overrides)
-        need_steps(then, words, opened.path)
-        plan = made_ready(opened, then, Again(env, own, device, words), f"back to step {then.steps:,} of", watcher)
+        need_steps(then, again.overrides, opened.path)
+        plan = made_ready(opened, then, again, f"back to step {then.steps:,} of", watcher)
         new = replace(then, run=name or "", parent=run, status="stopped", started_at=now(), updated_at=now())
         with claimed(opened, name, new) as begun:
             begun = _begin(opened, row, begun, index)

@@ -22,11 +22,13 @@ from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.pool.pool import Pool
-from league.sessions.app import begun, resumed
+from league.sessions.app import Again, begun, resumed
 from league.sessions.by_hand import ByHand, need_like
 from league.sessions.session import Session, TrainResult
+from league.sessions.steady import steady
 from league.signals import on_signal
 from league.store.rows import RunStatus
+from league.store.store import Store
 from league.training.evaluating import evaluated_before
 from league.training.loop import stopped_by_alarm
 from league.training.run import Counters, Watcher
@@ -116,8 +118,10 @@ class Trainer:
             ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
         """
         trainer = cls.__new__(cls)
-        own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
-        trainer._open(resumed(run, env=env, own=own, device=device, overrides=overrides, store=store, watcher=watcher))
+        heard, say = steady(watcher)
+        own = {"bots": bots, "sampler": sampler, "policy": policy}
+        again = Again(env, own, device, as_words(overrides, steps=steps))
+        trainer._open(resumed(Store.open(Path(store), say), run, again, heard))
         return trainer
 
     def _open(self, opening: AbstractContextManager[Session]) -> None:

@@ -49,7 +49,7 @@ def begin(kind: str, folder: Path, name: str = "a", **more: Any) -> Any:
 
 def resume(kind: str, folder: Path, name: str = "a") -> Any:
     """`league resume NAME`."""
-    go_on = {"run": league.resume, "learner": league.resume_league, "exploiter": league.resume_exploit}[kind]
+    go_on = {"run": league.resume, "learner": league.resume, "exploiter": league.resume}[kind]
     return go_on(name, store=folder)
 
 
@@ -282,7 +282,7 @@ def test_a_call_that_is_refused_at_last_changes_nothing(
     """The settings pass, the state is read, and then the weights cannot be: the store has not heard of the call."""
     folder = stopped(kind)
     before = rows(folder), files(folder)
-    go_on = {"run": league.resume, "learner": league.resume_league, "exploiter": league.resume_exploit}[kind]
+    go_on = {"run": league.resume, "learner": league.resume, "exploiter": league.resume}[kind]
     with monkeypatch.context() as patch:
         patch.setattr(Learner, "load_state_dict", lambda *_: {}["another version"])
         with pytest.raises(SnapshotError, match="cannot be read by this league"):

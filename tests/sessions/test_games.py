@@ -159,13 +159,13 @@ def test_learners_of_a_league_in_processes_of_their_own_find_the_game(user: Path
         league.train_league("l.toml", env="game.py", learner="a", **more)
     forget()
     with stopping(1):
-        league.resume_league("lg", learner="b")
+        league.resume("lg.b")
     assert times_run(user.parent) == 2
     rows = Store.open("runs/league.duckdb").runs()
     assert {row.run: row.env for row in rows} == {"lg.a": str(user), "lg.b": str(user)} and rows[0].stage == STAGE
     user.write_text(user.read_text() + "# changed\n")
     forget()
-    assert "has changed since you named it" in refusal(lambda: league.resume_league("lg"))
+    assert "has changed since you named it" in refusal(lambda: league.resume("lg"))
 
 
 def test_a_finding_is_replayed_with_the_game_that_it_is_of(user: Path) -> None:

@@ -263,7 +263,7 @@ def test_schedules_and_lessons_count_from_a_reset(tmp_path: Path) -> None:
     assert list(schedules_of(whole, "L.main")) == [128, 256, 384, 640, 896], "two segments an update, never reset"
     with interrupted(5, signal.SIGINT, "L.exploiter"):
         train(stopped, *MOVING)
-    league.resume_league("L", store=stopped / "league.duckdb")
+    league.resume("L", store=stopped / "league.duckdb")
     assert learned(stopped) == learned(whole) and schedules_of(stopped, "L.exploiter") == found
 
 
@@ -297,7 +297,7 @@ def test_a_stopped_league_goes_on_to_the_same_league(run: str, update: int, whol
     if update % 2:
         again, _ = train(tmp_path)
     else:
-        again = league.resume_league("L", store=tmp_path / "league.duckdb")
+        again = league.resume("L", store=tmp_path / "league.duckdb")
     assert again.status == "finished" and learned(tmp_path) == learned(whole)
 
 
@@ -309,9 +309,9 @@ def test_a_failed_learner_goes_on_from_its_turns_start(whole: Path, tmp_path: Pa
     rows = {row.run: row.status for row in Store.open(tmp_path / "league.duckdb").runs()}
     assert rows == {"L.main": "stopped", "L.exploiter": "failed", "L.breadth": "stopped"}
     with interrupted(4, signal.SIGINT, "L.exploiter"):
-        league.resume_league("L", store=tmp_path / "league.duckdb")
+        league.resume("L", store=tmp_path / "league.duckdb")
     assert {row.status for row in Store.open(tmp_path / "league.duckdb").runs()} == {"stopped"}
-    league.resume_league("L", store=tmp_path / "league.duckdb")
+    league.resume("L", store=tmp_path / "league.duckdb")
     assert learned(tmp_path) == learned(whole)
 
 
@@ -345,7 +345,7 @@ def test_a_reset_comes_after_its_snapshot_is_stored(whole: Path, tmp_path: Path)
     assert newest.is_historical and newest.step == state["counters"]["steps"] > 0 and stopped.steps
     assert state["pool"]["league"]["is_resetting"] and state["learner"]["optimizer"]
     assert snapshot_files.content_hash(state["learner"]["policy"]) == newest.agent_id
-    league.resume_league("L", store=tmp_path / "league.duckdb")
+    league.resume("L", store=tmp_path / "league.duckdb")
     assert learned(tmp_path) == learned(whole)
 
 
@@ -361,15 +361,15 @@ def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_pat
     assert [row.step for row in Store.open(store).snapshots("L.exploiter")] == [0, 128, 256]
     assert (tmp_path / "L.exploiter" / "snapshots" / "0000000384").is_dir()
     with interrupted(5, signal.SIGTERM, "L.exploiter"):
-        league.resume_league("L", store=store)
+        league.resume("L", store=store)
     assert [(r.step, r.is_historical) for r in Store.open(store).snapshots("L.exploiter")][3:4] == [(384, True)]
     kill(
         *(shelf_module, "save_state", lambda folder, state: is_main_past(folder, state, 768)),
-        lambda: league.resume_league("L", store=store),
+        lambda: league.resume("L", store=store),
     )
     assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 640
     assert (tmp_path / "L.main" / "snapshots" / "0000000768").is_dir()
-    league.resume_league("L", store=store)
+    league.resume("L", store=store)
     assert learned(tmp_path) == learned(whole)
 
 
@@ -425,7 +425,7 @@ def test_pruning_spares_the_pools_of_a_league_that_can_go_on(tmp_path: Path) -> 
     store = Store.open(tmp_path / "league.duckdb")
     assert store.find_run("L.main").status == "finished"
     assert not any(pruning.goes for pruning in prune(store, keep=1))
-    league.resume_league("L", store=store.path)
+    league.resume("L", store=store.path)
     assert any(pruning.goes for pruning in prune(store, keep=1))
 
 
@@ -449,13 +449,13 @@ def test_calls_that_cannot_go_on_are_refused(arguments: dict[str, Any], words: s
 
 
 def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tmp_path: Path) -> None:
-    """A league cannot be called as a run is, nor can a run as a league; bots alone are no league."""
+    """A learner's name is taken, and it has no `Trainer`; bots alone are no league."""
     with pytest.raises(UsageError, match=r"run=L\.main: that name is taken"):
         train(whole, run="L.main")
     with pytest.raises(UsageError, match=r"run=L\.main: it is a learner of a league; use"):
-        league.resume("L.main", store=whole / "league.duckdb")
-    with pytest.raises(UsageError, match=r"no league `M` in .*known: L"):
-        league.resume_league("M", store=whole / "league.duckdb")
+        league.Trainer.resume("L.main", store=whole / "league.duckdb")
+    with pytest.raises(UsageError, match=r"no run `M` in .*known: L"):
+        league.resume("M", store=whole / "league.duckdb")
     with pytest.raises(ConfigError, match=r"pool\.mix has no self_play"):
         train(tmp_path, "pool.mix={'bot:random'=1.0}")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
@@ -509,7 +509,7 @@ def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
     class Meddler(Listener):
         def report(self, report: object) -> None:
             with pytest.raises(LeagueError) as caught:
-                league.resume_league("L.main", store=tmp_path / "league.duckdb")
+                league.resume("L.main", store=tmp_path / "league.duckdb")
             refused.append(str(caught.value))
 
     league.train_league(
@@ -522,9 +522,9 @@ def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
         watcher=Meddler(),
     )
     assert refused and all("another process trains it" in message for message in refused)
-    done = league.resume_league("L.breadth", store=tmp_path / "league.duckdb")
+    done = league.resume("L.breadth", store=tmp_path / "league.duckdb")
     assert [(x.run, x.status) for x in done.learners] == [("L.breadth", "finished")]
-    done = league.resume_league("L", store=tmp_path / "league.duckdb", overrides=["pool.live_nets=3"])
+    done = league.resume("L", store=tmp_path / "league.duckdb", overrides=["pool.live_nets=3"])
     assert [(x.run, x.steps) for x in done.learners] == [(run, 256) for run in RUNS]
 
 
@@ -558,8 +558,8 @@ def test_a_process_changes_nothing_of_what_another_trains(tmp_path: Path) -> Non
     done, _ = train(tmp_path, "run.total_steps=256", "run.evaluate_games=4", learner="exploiter", device="cpu")
     assert [(x.run, x.status) for x in done.learners] == [("L.exploiter", "finished")]
     for call in (
-        lambda: league.resume_league("L", store=store),
-        lambda: league.resume_league("L.main", store=store, overrides=["pool.live_nets=3"]),
+        lambda: league.resume("L", store=store),
+        lambda: league.resume("L.main", store=store, overrides=["pool.live_nets=3"]),
         lambda: train(tmp_path, "run.total_steps=512"),
         lambda: train(tmp_path, "run.total_steps=512", learner="main"),
     ):
@@ -591,8 +591,8 @@ def test_a_learners_settings_are_its_own(tmp_path: Path) -> None:
     found = {run: (config["learner"]["device"], config["run"]["total_steps"]) for run, config in configs.items()}
     assert found == {"L.main": ("auto", 128), "L.exploiter": ("cpu", 256), "L.breadth": ("auto", 128)}
     store = tmp_path / "league.duckdb"
-    league.resume_league("L.breadth", store=store, overrides=["learner.rollout_steps=8"], watcher=Stopping(1))
-    league.resume_league("L.breadth", store=store, overrides=["run.evaluate_games=6"])
+    league.resume("L.breadth", store=store, overrides=["learner.rollout_steps=8"], watcher=Stopping(1))
+    league.resume("L.breadth", store=store, overrides=["run.evaluate_games=6"])
     changed = json.loads(row_of(tmp_path, "L.breadth").config)
     assert (changed["run"]["evaluate_games"], changed["learner"]["rollout_steps"]) == (6, 8)
     assert json.loads(row_of(tmp_path, "L.main").config) == configs["L.main"]
@@ -666,7 +666,7 @@ def test_a_learner_killed_after_its_last_state_is_finished_by_the_next_call(tmp_
         session_module.Session, "_note", lambda _, learner, status: status == "finished", lambda: train(tmp_path, sets)
     )
     assert row_of(tmp_path, "L.main").status != "finished"
-    done = league.resume_league("L", store=store)
+    done = league.resume("L", store=store)
     assert [x.status for x in done.learners] == ["finished"] * 3
     assert {row.status for row in Store.open(store).runs()} == {"finished"}
 
@@ -685,7 +685,7 @@ def test_a_lost_state_is_refused_and_nothing_forgotten(lost: str, words: str, wh
     with pytest.raises(SnapshotError, match=words):
         train(folder, "run.total_steps=1024")
     with pytest.raises(SnapshotError, match=words):
-        league.resume_league("L", store=folder)
+        league.resume("L", store=folder)
     assert {name for name, _ in before.items() ^ files_in(folder).items() if not name.endswith(LOCK)} == set()
 
 
@@ -704,7 +704,7 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
         tmp_path / name / "snapshots" / f"{128:010d}", tmp_path / name / "snapshots" / f"{100:010d}"
     )
     (extra / "manifest.json").write_text("{")
-    done = league.resume_league("L", store=store) if kind == "league" else league.resume("R", store=store)
+    done = league.resume("L", store=store) if kind == "league" else league.resume("R", store=store)
     assert done.status == "finished" and extra.is_dir()
     assert [event for event in Store.open(store).events(name) if event.kind == "damage"] == []
 
@@ -769,12 +769,8 @@ def test_a_league_of_which_snapshots_were_pruned_does_not_go_on(whole: Path, tmp
 
 
 def test_names_of_leagues_and_learners_are_checked(whole: Path, tmp_path: Path) -> None:
-    """No run takes a league's name; a learner is named once."""
+    """No run takes a league's name."""
     folder = shutil.copytree(whole, tmp_path / "copy")
     store = folder / "league.duckdb"
     with pytest.raises(UsageError, match=r"run=L: league `L` is already in .*`league resume L --store"):
         league.train("smoke", env="matrix", run="L", overrides=SMALL, store=store)
-    with pytest.raises(UsageError, match=r"--learner exploiter: L\.main is a learner itself"):
-        league.resume_league("L.main", learner="exploiter", store=store)
-    with pytest.raises(UsageError, match="--learner manin: the league has no such learner; did you mean `main`"):
-        league.resume_league("L", learner="manin", store=store)

@@ -26,14 +26,14 @@ def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
     result, _ = train(tmp_path, "short", "run.rewind_every=128", steps=256)
     assert (result.steps, result.status) == (256, "finished")
     assert league.resume("matrix-1", steps=384, store=store, watcher=()).steps == 384
-    assert league.rewind("matrix-1", 128, steps=512, store=store, watcher=()).steps == 512
+    assert league.resume("matrix-1", at=128, steps=512, store=store, watcher=()).steps == 512
     with league.Trainer.resume("matrix-1", steps=512, store=store) as trainer:
         assert trainer.config.run.total_steps == 512
     with league.Trainer("short", env="matrix", overrides=SETS, steps=128, store=store) as trainer:
         assert trainer.config.run.total_steps == 128
     done = league.train_league("small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, watcher=())
     assert {x.steps for x in done.learners} == {128}
-    again = league.resume_league(done.league, steps=256, store=store, watcher=())
+    again = league.resume(done.league, steps=256, store=store, watcher=())
     assert {x.steps for x in again.learners} == {256}
 
 

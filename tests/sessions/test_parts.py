@@ -135,7 +135,7 @@ def test_the_other_commands_find_them_too(user: Path) -> None:
         run, sets = f"against-{agent[0]}", [*TINY, "run.total_steps=96"]
         with stopping(1):
             again(partial(league.exploit, agent, 96, games=2, run=run, env=env, overrides=sets if env else ()))
-        assert again(partial(league.resume_exploit, run)).status == "finished"
+        assert again(partial(league.resume, run)).status == "finished"
 
 
 def test_the_options_are_the_same_in_every_command(user: Path) -> None:
@@ -281,7 +281,7 @@ def test_learners_of_a_league_have_them_too(user: Path) -> None:
         sets = (*sets, "pool.group_sampler=hard")
         league.train_league("l.toml", env="matrix", run="L", overrides=sets, **ALL)
     forget()
-    assert league.resume_league("L").status == "finished"
+    assert league.resume("L").status == "finished"
     for run in ("L.a", "L.b"):
         assert any("bot:last" in match.agents for match in Store.open("runs/league.duckdb").matches(run, "training"))
 

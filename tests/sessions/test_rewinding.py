@@ -45,7 +45,7 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
     store = copied
     before = {path: path.read_bytes() for path in (copied / "matrix-1").rglob("*") if path.is_file()}
     notes = Notes(7)
-    first = league.rewind("matrix-1", 600, store=store, watcher=notes)
+    first = league.resume("matrix-1", at=600, store=store, watcher=notes)
     assert (first.run, first.status, first.steps) == ("matrix-2", "stopped", 896)
     assert "run matrix-2: begins as matrix-1 was at step 512; matrix-1 is left as it is" in notes.said
     assert not [line for line in notes.said if "lost" in line]
@@ -66,7 +66,7 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
 def test_the_verdict_on_a_run_that_went_back_knows_its_parent(copied: Path) -> None:
     """The highest entropy lies before the run began: it is the parent's."""
     store = copied
-    league.rewind("matrix-1", 600, store=store)
+    league.resume("matrix-1", at=600, store=store)
     folder = copied / "matrix-1"
     listing = Listing.model_validate_json((folder / LISTING).read_bytes())
     metrics = rows_of(folder, "metric", listing.segments["metric"])
@@ -85,7 +85,7 @@ def test_the_verdict_on_a_run_that_went_back_knows_its_parent(copied: Path) -> N
 def test_what_is_changed_going_back_is_the_new_runs_alone(copied: Path) -> None:
     """With another learning rate it learns something else, under a fingerprint that no settings have."""
     store = copied
-    league.rewind("matrix-1", 1_024, name="slower", store=store, overrides=["learner.learning_rate=1e-5"])
+    league.resume("matrix-1", at=1_024, name="slower", store=store, overrides=["learner.learning_rate=1e-5"])
     rows = {row.run: row for row in Store.open(store).runs()}
     assert rows["slower"].fingerprint != rows["matrix-1"].fingerprint
     assert [event.kind for event in Store.open(store).events("slower")] == ["rewound", "resumed"]
@@ -122,7 +122,7 @@ def test_more_steps_are_those_from_the_start(parent: Path, tmp_path: Path) -> No
 def test_going_back_that_cannot_be_changes_nothing(at: int, overrides: list[str], words: str, parent: Path) -> None:
     """No state so early, fewer steps than that, a setting that a run keeps: one line, no new run, no folder."""
     with pytest.raises(UsageError, match=words):
-        league.rewind("matrix-1", at, store=parent, overrides=overrides)
+        league.resume("matrix-1", at=at, store=parent, overrides=overrides)
     assert [row.run for row in Store.open(parent).runs()] == ["matrix-1"]
     assert not (parent / "matrix-2").exists()
 
@@ -133,9 +133,9 @@ def test_a_damaged_kept_state_is_refused(copied: Path) -> None:
     data = copied / "matrix-1" / "state" / json.loads(kept[512].read_bytes())["data"]
     data.write_bytes(data.read_bytes()[:-1] + b"?")
     with pytest.raises(SnapshotError, match=r"sha256 differs\); go back to another kept state"):
-        league.rewind("matrix-1", 512, store=copied)
+        league.resume("matrix-1", at=512, store=copied)
     assert not (copied / "matrix-2").exists()
-    assert league.rewind("matrix-1", 1_024, store=copied).steps == 1_280
+    assert league.resume("matrix-1", at=1_024, store=copied).steps == 1_280
 
 
 @pytest.mark.parametrize(("every", "most"), [(10, 4), (1, 5), (100, 32), (7, 1)])
@@ -158,7 +158,7 @@ def test_the_list_of_runs_tells_where_one_can_go_back_to(copied: Path) -> None:
     assert f"{kept[0]:,} to {kept[-1]:,} ({len(kept)})" in told.stdout
     listed = json.loads(CliRunner().invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert listed["runs"][0]["kept_states"] == kept
-    assert league.rewind("matrix-1", kept[-2], store=store).steps == 1_280
+    assert league.resume("matrix-1", at=kept[-2], store=store).steps == 1_280
     assert prune(Store.open(Path(store)), "matrix-1", keep=1)
     listed = json.loads(CliRunner().invoke(app, ["runs", "--store", store, "--json"]).stdout)
     assert listed["runs"][0]["kept_states"] == []

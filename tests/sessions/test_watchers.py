@@ -99,7 +99,7 @@ def test_one_watcher_hears_all_learners_of_a_league_and_may_end_it(tmp_path: Pat
     done = league.train_league(tmp_path / "pair.toml", **call, watcher=diary)
     assert done.status == "stopped" and len(diary.of_kind("report")) == 1
     again = Diary()
-    done = league.resume_league(done.league, store=store, watcher=again)
+    done = league.resume(done.league, store=store, watcher=again)
     learners = {learner.run for learner in done.learners}
     assert done.status == "finished" and {run for run, _ in again.of_kind("report")} == learners
     assert all("@" in newest for _, newest in again.of_kind("rated"))
