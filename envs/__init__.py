@@ -3,7 +3,7 @@
 if __name__ == "envs":
     raise ImportError("import league.envs, not envs")
 
-from league.envs.match import Match
-from league.envs.row import MatchError
+from league.envs.matches.match import Match
+from league.envs.matches.row import MatchError
 
 __all__ = ["Match", "MatchError"]

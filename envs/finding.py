@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 from pydantic import BaseModel, ValidationError
 
 from league.envs.adapters import scheme_of
-from league.envs.contract import check_shapes
+from league.envs.contract.steps import check_shapes
 from league.envs.options import explain, resolve
 from league.envs.sources import HOW, failing
 from league.errors import CodeError, ConfigError, ContractError, nearest, quoted, users_line

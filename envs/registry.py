@@ -37,7 +37,7 @@ from league.envs.lastaction import PART as LAST_ACTION
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
 from league.envs.sources import failing
-from league.envs.workers import WorkerBatch
+from league.envs.workers.batch import WorkerBatch
 from league.errors import ConfigError, nearest, note_user_code
 from league.types import GameSpec, GameTree, MatchBatch, ObservationPart, Source
 

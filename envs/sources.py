@@ -30,7 +30,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
-from league.envs.surroundings import alike
+from league.envs.matches.surroundings import alike
 from league.errors import CodeError, ConfigError, LeagueError, described, is_signal, note_user_code, plain, users_line
 from league.schema import read_file
 from league.signals import StepKept, settings_kept

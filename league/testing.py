@@ -17,12 +17,12 @@ import torch
 
 from league.arena.games import enter, load_settings
 from league.envs import registry
-from league.envs.base import check_match_batch
-from league.envs.contract import need
-from league.envs.game_checks import Checked, check_deeply, check_quickly
-from league.envs.match import MatchGame
-from league.envs.mixtures import choices_of
-from league.envs.traces import act, outputs
+from league.envs.contract.check import check_match_batch
+from league.envs.contract.games import Checked, check_deeply, check_quickly
+from league.envs.contract.steps import need
+from league.envs.contract.traces import act, outputs
+from league.envs.matches.match import MatchGame
+from league.envs.matches.mixtures import choices_of
 from league.errors import ContractError, UsageError, nearest
 from league.play.bots import BotPolicy
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns

@@ -280,7 +280,7 @@ def _aec_info(action: ActionSpec, mask: Mask) -> dict[str, Any]:
 
 
 def _sampling_mask(action: ActionSpec, mask: Mask) -> Any:
-    """A mask (M,) as `sample` of the space of `league.envs.base.gymnasium_spaces` takes it."""
+    """A mask (M,) as `sample` of the space of `league.envs.contract.check.gymnasium_spaces` takes it."""
     if action.kind == "box":
         return None
     if action.kind == "mixture":

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 import league
 from league.cli import main
-from league.envs import game_checks, registry
+from league.envs import registry
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch
+from league.envs.contract import games as game_checks
 from league.errors import ConfigError, LeagueError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.testing import ContractError, check_bot, check_game, check_policy

@@ -26,8 +26,8 @@ from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.replies import drawn_by
 from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
 from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen
-from league.envs.match import Match, MatchGame
-from league.envs.mixtures import choices_of
+from league.envs.matches.match import Match, MatchGame
+from league.envs.matches.mixtures import choices_of
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX
 

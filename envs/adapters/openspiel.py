@@ -23,8 +23,8 @@ from league.envs.adapters.probing import reason
 from league.envs.adapters.spielboards import board_of, cells_of, parts_of
 from league.envs.adapters.spielbots import players_of
 from league.envs.adapters.spieltrees import grow
-from league.envs.match import Match, MatchGame
-from league.envs.row import MatchError
+from league.envs.matches.match import Match, MatchGame
+from league.envs.matches.row import MatchError
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, SEATS, ActionSpec, GameTree, Utility
 from league.types.spaces import LARGE, slices_of

@@ -33,9 +33,9 @@ from league.envs.adapters.replies import ReplyError, drawn_by, told
 from league.envs.adapters.roles import Deeds, Views
 from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
-from league.envs.match import Match, MatchGame
-from league.envs.mixtures import choices_of
-from league.envs.row import MatchError, Rules
+from league.envs.matches.match import Match, MatchGame
+from league.envs.matches.mixtures import choices_of
+from league.envs.matches.row import MatchError, Rules
 from league.errors import ConfigError, described, nearest
 from league.types import SEATS, FloatArray, Utility
 

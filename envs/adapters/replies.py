@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from league.envs.row import MatchError
+from league.envs.matches.row import MatchError
 
 MOST = 1e30
 """Of a reward: the return of a million steps fits float32."""

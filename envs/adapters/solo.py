@@ -18,9 +18,9 @@ import numpy.typing as npt
 from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of, stepped
 from league.envs.adapters.spaces import Acts, Seen, mask_of, need_mask
-from league.envs.choices import Choices
-from league.envs.match import Match
-from league.envs.row import RANDOM, MatchError, Rules
+from league.envs.matches.choices import Choices
+from league.envs.matches.match import Match
+from league.envs.matches.row import RANDOM, MatchError, Rules
 from league.errors import described
 from league.types import SEATS, FloatArray
 

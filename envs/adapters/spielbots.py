@@ -15,7 +15,7 @@ from typing import Any
 
 import pyspiel
 
-from league.envs.row import PlayerMaker
+from league.envs.matches.row import PlayerMaker
 
 PREFIX = "roshambo:"
 """Of the names of these bots."""

@@ -24,7 +24,7 @@ from league.envs.adapters.replies import (
 )
 from league.envs.adapters.roles import Deeds, Views
 from league.envs.adapters.spaces import mask_of, need_mask
-from league.envs.choices import Choices
+from league.envs.matches.choices import Choices
 from league.types import SEATS, FloatArray
 
 PLAYERS = range(SEATS)

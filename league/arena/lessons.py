@@ -8,7 +8,7 @@ from typing import Any
 
 from league.config.models import Config, LessonConfig, Option
 from league.envs import registry
-from league.envs.game_checks import check_quickly
+from league.envs.contract.games import check_quickly
 from league.errors import CodeError, ConfigError, ContractError, rule_of
 from league.types import GameSpec
 

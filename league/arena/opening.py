@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from league.arena.marks import mark_of
 from league.envs import entry_points
-from league.envs.members import takes
+from league.envs.matches.members import takes
 from league.envs.sources import Located, What, load
 from league.errors import ConfigError, nearest
 from league.schema import PartSource

@@ -8,7 +8,7 @@ import torch
 
 from league.arena.opening import Part
 from league.arena.parts import Given, Say, bot_of, difference, find_part
-from league.envs.mixtures import choices_of
+from league.envs.matches.mixtures import choices_of
 from league.errors import UsageError, nearest
 from league.play.bots import BotPolicy
 from league.schema import PartSource

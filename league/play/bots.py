@@ -23,7 +23,7 @@ without masks everything. rng: seeded for this one decision.
 
 
 class Choices(Protocol):
-    """The actions of a game as bots speak of them (`league.envs.mixtures.choices_of`)."""
+    """The actions of a game as bots speak of them (`league.envs.matches.mixtures.choices_of`)."""
 
     spec: ActionSpec
 

@@ -23,7 +23,7 @@ from league.config.models import Config, PartsConfig
 from league.config.written import as_words, toml
 from league.device import check_precision, choose_device, read_memory
 from league.envs import registry
-from league.envs.game_checks import check_quickly
+from league.envs.contract.games import check_quickly
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing

@@ -20,7 +20,7 @@ from league.arena.networks import described, load_net
 from league.arena.parts import thing_of
 from league.config.models import Config, mix_members
 from league.envs import registry
-from league.envs.mixtures import choices_of
+from league.envs.matches.mixtures import choices_of
 from league.errors import SnapshotError, command
 from league.play.bots import BotPolicy
 from league.pool.league_pool import Member, own_snapshots

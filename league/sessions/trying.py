@@ -12,7 +12,7 @@ from league.arena.networks import make_policy
 from league.arena.parts import thing_of
 from league.config.models import OURS, Config
 from league.envs import registry
-from league.envs.mixtures import choices_of
+from league.envs.matches.mixtures import choices_of
 from league.envs.sources import failing
 from league.errors import ContractError
 from league.play.bots import BotPolicy

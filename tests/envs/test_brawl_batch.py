@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from league.envs.base import check_match_batch
 from league.envs.brawl.env import FIELDS, KEYS, SPEC, Options, make, spec
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
+from league.envs.contract.check import check_match_batch
 from league.types import EXTERNAL, result_dtype
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from league.envs.base import check_match_batch
 from league.envs.brawl import env
 from league.envs.brawl.env import Options
 from league.envs.brawl.rules import BOTS
+from league.envs.contract.check import check_match_batch
 from tests.oracles.brawl.batch import ReferenceBatch
 
 SHORT = Options(time_limit_seconds=2.0, stocks=1, respawn_seconds=0.2)

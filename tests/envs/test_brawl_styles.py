@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.envs.base import check_match_batch
 from league.envs.brawl import env, styles
 from league.envs.brawl.env import FIELDS, KEYS, Options, make
 from league.envs.brawl.rules import BOTS
 from league.envs.brawl.styles import FAVOURITES, RANGES, STANDARD, STYLES, WITHOUT
+from league.envs.contract.check import check_match_batch
 from league.errors import ConfigError
 from tests.helpers.brawl_scenes import random_keys, records_of, restore
 from tests.oracles.brawl import styles as oracle

@@ -15,9 +15,9 @@ from gymnasium import spaces
 from league import config
 from league.config import updates
 from league.envs import registry
-from league.envs.base import ContractError, check_match_batch
 from league.envs.classic import matrix
 from league.envs.classic.matrix import MatrixBatch, Options
+from league.envs.contract.check import ContractError, check_match_batch
 from league.envs.spaces import gymnasium_spaces
 from league.errors import ConfigError
 from league.sessions.settling import settle

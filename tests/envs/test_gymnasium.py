@@ -15,7 +15,7 @@ from league.envs import registry
 from league.envs.adapters import gymnasium as adapter
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import Acts, Seen, SpaceError
-from league.envs.base import check_match_batch
+from league.envs.contract.check import check_match_batch
 from league.errors import CodeError, ConfigError
 from league.types import DRAW, Turns
 from tests.helpers.cases import cases
@@ -413,7 +413,7 @@ ACTIONS = {
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_actions_of_every_kind_are_in_their_space(kind: str) -> None:
     """Whatever the engine chooses; and every choice can be met."""
-    from league.envs.mixtures import choices_of
+    from league.envs.matches.mixtures import choices_of
 
     space = ACTIONS[kind]
     acts = Acts(space)

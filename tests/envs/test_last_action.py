@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.envs.base import ContractError, check_match_batch
+from league.envs.contract.check import ContractError, check_match_batch
 from league.envs.lastaction import shown, shown_size
 from league.errors import ConfigError
 from league.types import EXTERNAL, ActionSpec

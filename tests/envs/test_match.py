@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from league.envs import Match, MatchError, registry
-from league.envs.base import check_match_batch
-from league.envs.row import next_seed
-from league.envs.rows import ENDLESS, RowBatch, TurnRowBatch
+from league.envs.contract.check import check_match_batch
+from league.envs.matches.row import next_seed
+from league.envs.matches.rows import ENDLESS, RowBatch, TurnRowBatch
 from league.errors import ConfigError, UsageError
 from league.types import DRAW, EXTERNAL, ActionSpec, Turns
 from tests.helpers.matches import Auction, Grid, Hands, Keys

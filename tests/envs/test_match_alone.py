@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.envs.base import check_match_batch
-from league.envs.match import Match
+from league.envs.contract.check import check_match_batch
+from league.envs.matches.match import Match
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.types import Turns, ends_of
 from tests.helpers.rollouts import make_collector

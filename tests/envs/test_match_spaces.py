@@ -7,11 +7,11 @@ import pytest
 
 from league.arena.games import load_settings
 from league.envs import Match, registry
-from league.envs.base import check_match_batch
-from league.envs.game_checks import check_deeply
+from league.envs.contract.check import check_match_batch
+from league.envs.contract.games import check_deeply
 from league.envs.lastaction import shown
-from league.envs.row import MatchError
-from league.envs.rows import RowBatch
+from league.envs.matches.row import MatchError
+from league.envs.matches.rows import RowBatch
 from league.errors import UsageError
 from league.types import EXTERNAL, ActionSpec, ObservationPart
 from tests.helpers.matches import Dance, Darts, Hands, OpenHands, Waltz

@@ -12,9 +12,10 @@ import torch
 
 from league.arena.games import enter
 from league.cli import main
-from league.envs import base, game_checks
 from league.envs.adapters import gymnasium, pettingzoo
-from league.envs.base import check_match_batch
+from league.envs.contract import check as base
+from league.envs.contract import games as game_checks
+from league.envs.contract.check import check_match_batch
 from league.errors import CodeError, ConfigError
 from league.testing import check_game
 from tests.helpers import odd_gym, zoo_envs

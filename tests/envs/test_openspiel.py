@@ -16,7 +16,7 @@ from league.arena.games import enter, load_settings
 from league.arena.networks import architecture_of
 from league.envs import registry
 from league.envs.adapters import openspiel, spieltrees
-from league.envs.base import check_match_batch
+from league.envs.contract.check import check_match_batch
 from league.errors import ConfigError
 from league.maths.nashconv import nash_conv
 from league.policies.actor_critic import ActorCritic

@@ -12,7 +12,7 @@ import pytest
 
 import league
 from league.envs import registry
-from league.envs.base import check_match_batch
+from league.envs.contract.check import check_match_batch
 from league.errors import ConfigError
 from league.store.store import Store
 from league.types import DRAW, Turns

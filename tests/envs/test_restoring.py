@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs import Match, game_checks, registry
+from league.envs import Match, registry
+from league.envs.contract import games as game_checks
 from league.testing import ContractError, check_bot, check_game
 
 PLACE = r"row \d+.*, seat \d, step \d+.*: (obs|final_obs|reward_terms|mask)\[\d+\].* is .*, and was "

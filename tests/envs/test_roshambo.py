@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from league.envs.adapters import openspiel, spielbots
-from league.envs.base import check_match_batch
-from league.envs.row import next_seed
+from league.envs.contract.check import check_match_batch
+from league.envs.matches.row import next_seed
 from league.types import EXTERNAL
 from tests.helpers.cases import cases
 

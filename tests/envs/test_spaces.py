@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from league.envs.base import ContractError, check_match_batch
+from league.envs.contract.check import ContractError, check_match_batch
 from league.envs.spaces import gymnasium_spaces
 from league.types import ActionSpec, GameSpec, ObservationPart
 from tests.helpers import guessing

@@ -11,7 +11,7 @@ import pytest
 
 import league
 from league.envs import Match, registry
-from league.envs.traces import need_same, play, units_of
+from league.envs.contract.traces import need_same, play, units_of
 from league.errors import CodeError, LeagueError
 from league.testing import check_game
 from tests.helpers.games import forget, new_user

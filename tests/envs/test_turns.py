@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs.base import check_match_batch
-from league.envs.contract import ContractError
-from league.envs.match import Match
-from league.envs.row import Row
-from league.envs.rows import TurnRowBatch
+from league.envs.contract.check import check_match_batch
+from league.envs.contract.steps import ContractError
+from league.envs.matches.match import Match
+from league.envs.matches.row import Row
+from league.envs.matches.rows import TurnRowBatch
 from league.types import EXTERNAL
 from tests.helpers.matches import Auction, Hands
 

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from league.arena.games import enter
-from league.envs import Match, crew, registry
-from league.envs.crew import WorkerError
+from league.envs import Match, registry
 from league.envs.lastaction import LastActions, _pack
-from league.envs.row import MatchError
-from league.envs.sharing import arrays_of
-from league.envs.workers import WorkerBatch
+from league.envs.matches.row import MatchError
+from league.envs.workers import processes as crew
+from league.envs.workers.batch import WorkerBatch
+from league.envs.workers.processes import WorkerError
+from league.envs.workers.sharing import arrays_of
 from league.errors import CodeError, ConfigError, LeagueError
 from league.types import Regrouping, Turns
 from tests.helpers.cases import cases

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from league.envs import registry
-from league.envs.mixtures import choices_of
+from league.envs.matches.mixtures import choices_of
 from league.errors import GuardError
 from league.play import evaluation
 from league.play.bots import BotPolicy

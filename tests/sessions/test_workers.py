@@ -13,7 +13,8 @@ import torch
 
 import league
 from league.config import CHANGEABLE, fingerprint, load
-from league.envs import crew, registry
+from league.envs import registry
+from league.envs.workers import processes as crew
 from league.errors import ConfigError, LeagueError
 from league.sessions import sizing
 from league.store.store import Store

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from league.envs.contract import need
-from league.envs.traces import act, need_same, outputs, play, units_of
+from league.envs.contract.steps import need
+from league.envs.contract.traces import act, need_same, outputs, play, units_of
 from league.types import EXTERNAL, SEATS, MatchBatch, Turns
 
 Make = Callable[[int, int], MatchBatch]

@@ -1,6 +1,6 @@
 """One match of a two-seat game in plain Python: the base class to write a game of your own with.
 
-`docs/tutorial.md` builds a game on it step by step. `league.envs.rows` plays many such matches as a match batch.
+`docs/tutorial.md` builds a game on it step by step. `rows.py` plays many such matches as a match batch.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from league.envs.drawing import Drawing
-from league.envs.members import MOST, check_members
-from league.envs.mixtures import choices_of
-from league.envs.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
-from league.envs.rows import look_around, make_batch
-from league.envs.surroundings import Found, alike, folder_of
+from league.envs.matches.members import MOST, check_members
+from league.envs.matches.mixtures import choices_of
+from league.envs.matches.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
+from league.envs.matches.rows import look_around, make_batch
+from league.envs.matches.surroundings import Found, alike, folder_of
 from league.errors import UsageError
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart, Utility
 
@@ -83,7 +83,7 @@ class Match:
     """What `end` can give as its reason; the first is the usual one."""
     max_steps: int | None = None
     """Decisions after which a match is cut as a draw, with the reason `limit`. None: a match that does not end within
-    `league.envs.rows.ENDLESS` is an error."""
+    `league.envs.matches.rows.ENDLESS` is an error."""
     tick_rate: float = 1.0
     """Ticks a second of the game's own time."""
     ticks_per_step: int = 1

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs import registry
-from league.envs.base import BUDGET, check_match_batch, check_state, watched
-from league.envs.contract import HIDES, Watch, acting, check_arrays, check_spec, need, restore
+from league.envs.contract.check import BUDGET, check_match_batch, check_state, watched
+from league.envs.contract.steps import HIDES, Watch, acting, check_arrays, check_spec, need, restore
+from league.envs.contract.traces import act, shown_mask, units_of
 from league.envs.drawing import problem_of
 from league.envs.sources import line_of
-from league.envs.traces import act, shown_mask, units_of
 from league.errors import ContractError, described
 from league.signals import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch, ObservationPart

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from league import errors
-from league.envs.row import MatchError
-from league.envs.sharing import CLOSE, COMMAND, FAILED, REPLY, SOCKET, take
+from league.envs.matches.row import MatchError
+from league.envs.workers.sharing import CLOSE, COMMAND, FAILED, REPLY, SOCKET, take
 from league.errors import CodeError, ConfigError, GuardError, LeagueError
 from league.signals import python
 
@@ -29,7 +29,7 @@ LAST_LINES, MAX_LETTERS = 3, 400
 KEPT_LINES = 200
 FATAL = "Fatal Python error"
 """With it Python tells of a crash, before a line for each frame."""
-BEGIN = "from league.envs.worker import main; main()"
+BEGIN = "from league.envs.workers.process import main; main()"
 
 
 class WorkerError(GuardError):
@@ -185,7 +185,7 @@ class Crew:
         """Has the workers of a batch do something, all at once, and waits for all of them.
 
         Args:
-            what: one of the commands of `league.envs.worker`.
+            what: one of the commands of `league.envs.workers.process`.
             slot: the batch's number.
             bounds: [start, stop) of the rows of each worker that has a part.
             files: descriptors that go with the command to each.

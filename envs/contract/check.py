@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.contract import HIDES, Watch, acting, check_arrays, need, restore
-from league.envs.traces import Step, Units, act, differs, follow, need_same, play, shown_mask, units_of
-from league.envs.turn_checks import check_turns
+from league.envs.contract.steps import HIDES, Watch, acting, check_arrays, need, restore
+from league.envs.contract.traces import Step, Units, act, differs, follow, need_same, play, shown_mask, units_of
+from league.envs.contract.turns import check_turns
 from league.errors import ContractError
 from league.types import EXTERNAL, SEATS, MatchBatch, Regrouping, Turns
 

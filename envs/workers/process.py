@@ -20,7 +20,8 @@ from typing import Any
 
 from league.envs import registry
 from league.envs.opening import open_game
-from league.envs.sharing import (
+from league.envs.sources import locate, parse
+from league.envs.workers.sharing import (
     CLOSE,
     COMMAND,
     DONE,
@@ -40,7 +41,6 @@ from league.envs.sharing import (
     put,
     take,
 )
-from league.envs.sources import locate, parse
 from league.errors import ConfigError, as_users, words_of
 from league.types import MatchBatch
 
@@ -54,7 +54,7 @@ class Part:
     """Rows [start, stop) of a batch.
 
     Args:
-        what: the batch's settings, as `league.envs.workers` puts them down.
+        what: the batch's settings, as `league.envs.workers.batch` puts them down.
         memory: the descriptor of the arrays of all rows.
     """
 
@@ -197,7 +197,7 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
-    """What `league.envs.workers` starts: arguments are the socket, the other process, how it ends, and the recipe."""
+    """What `processes.py` starts: arguments are the socket, the other process, how it ends, and the recipe."""
     descriptor, parent, is_main = (int(word) for word in sys.argv[1:4])
     for number in (
         signal.SIGINT,

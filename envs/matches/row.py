@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from league.envs.choices import Choices
-from league.envs.members import takes
-from league.envs.surroundings import seed_globals
+from league.envs.matches.choices import Choices
+from league.envs.matches.members import takes
+from league.envs.matches.surroundings import seed_globals
 from league.errors import CODE_FAILED, GuardError, LeagueError, users_line
 from league.types import FloatArray, GameSpec
 
 if TYPE_CHECKING:
-    from league.envs.match import Match
+    from league.envs.matches.match import Match
 
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]
 """(observation, legal, rng) -> action: a scripted player. `legal` is what `Match.legal` gave for its seat, as lists."""

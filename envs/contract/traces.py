@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.contract import OUTPUTS, acting, turns_of
+from league.envs.contract.steps import OUTPUTS, acting, turns_of
 from league.errors import ContractError
 from league.types import SEATS, GameSpec, MatchBatch
 

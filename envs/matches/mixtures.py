@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from league.envs.choices import Choices, Keys, Parts, Tuples
+from league.envs.matches.choices import Choices, Keys, Parts, Tuples
 from league.types import ActionSpec, Mask
 
 

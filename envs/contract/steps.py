@@ -1,6 +1,6 @@
 """The match-batch contract, as far as one batch shows it: its spec, its arrays, and each step as it is played.
 
-`league.envs.base.check_match_batch` plays with it and compares runs beside.
+`league.envs.contract.check.check_match_batch` plays with it and compares runs beside.
 """
 
 from __future__ import annotations

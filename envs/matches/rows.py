@@ -1,4 +1,4 @@
-"""Many matches in plain Python (`league.envs.match.Match`) as one match batch, row by row.
+"""Many matches in plain Python (`league.envs.matches.match.Match`) as one match batch, row by row.
 
 A row is its match's seed, the actions played so far and the bots' generators: that is its state, and a match is brought
 back by playing its actions again. An action of the engine that is not legal counts as the first legal one, as in the
@@ -21,14 +21,25 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.classic.shared import HEADER, UInts, row_seeds
-from league.envs.row import ASK, BOTH, LIMIT, SHOW, WIN, Bot, Row, generator_from_json, generator_to_json, next_seed
-from league.envs.surroundings import Around, Found, seed_globals
+from league.envs.matches.row import (
+    ASK,
+    BOTH,
+    LIMIT,
+    SHOW,
+    WIN,
+    Bot,
+    Row,
+    generator_from_json,
+    generator_to_json,
+    next_seed,
+)
+from league.envs.matches.surroundings import Around, Found, seed_globals
 from league.errors import LeagueError, users_line
 from league.signals import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
 if TYPE_CHECKING:
-    from league.envs.match import Match
+    from league.envs.matches.match import Match
 
 ENDLESS = 10_000
 """Decisions within which a match must end that sets no `max_steps`."""

@@ -19,8 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.classic.shared import UInts, row_seeds
-from league.envs.crew import crew_for
-from league.envs.sharing import GET, GET_ROW, OPEN, RESET, SEEDS, SET, STEP, UNDO, lay_out, mapped, nameless_file, put
+from league.envs.workers.processes import crew_for
+from league.envs.workers.sharing import (
+    GET,
+    GET_ROW,
+    OPEN,
+    RESET,
+    SEEDS,
+    SET,
+    STEP,
+    UNDO,
+    lay_out,
+    mapped,
+    nameless_file,
+    put,
+)
 from league.errors import ConfigError, LeagueError
 from league.types import BoolArray, FloatArray, GameSpec, Mask, MatchBatch, Regrouping
 

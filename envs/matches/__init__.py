@@ -1,0 +1,1 @@
+"""Matches in plain Python: `Match`, and many of them as one batch."""

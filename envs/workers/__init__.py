@@ -1,0 +1,1 @@
+"""Worker processes that step the rows of a slow game."""
