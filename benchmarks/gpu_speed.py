@@ -28,7 +28,7 @@ from league.bench.tune import tune as find_settings
 from league.config import Layer
 from league.config.models import Config
 from league.config.updates import steps_per_update
-from league.device import Memory, products
+from league.device import DeviceMemory, products
 from league.envs import registry
 from league.policies.actor_critic import Architecture
 from league.printing.sampling import Meter
@@ -272,7 +272,7 @@ def small_cards(bench: Bench) -> Pairs:
     real = torch.cuda.get_device_properties(0).total_memory if bench.is_cuda else 0
     toy = list(TINY) if bench.is_tiny else []
     for gib in CARDS[:1] if bench.is_tiny else CARDS:
-        memory = Memory(gib * 2**30, gib * 2**30)
+        memory = DeviceMemory(gib * 2**30, gib * 2**30)
         for name, preset in {"auto": "auto", "beast_in_parts": "beast"}.items():
             sets, told = _sets_for(preset, memory, [f"learner.device={bench.device.type}", *toy])
             figures: Figures = {"chosen": told}
@@ -287,7 +287,7 @@ def small_cards(bench: Bench) -> Pairs:
             yield f"{gib}_gib_{name}", figures
 
 
-def _sets_for(preset: str, memory: Memory, sets: list[str]) -> tuple[list[str], str]:
+def _sets_for(preset: str, memory: DeviceMemory, sets: list[str]) -> tuple[list[str], str]:
     """The overrides that a preset gets on a GPU of this memory, and what they come to."""
     gpu = torch.device("cuda")
     config, spec, device, _ = settle("10m", "fast" if preset == "auto" else preset, None, None, sets)

@@ -29,7 +29,7 @@ from league.config import updates
 from league.config.models import Config
 from league.envs import registry
 from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
-from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
+from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.folders import begin_folder
@@ -78,8 +78,8 @@ class Window:
         return tokens.gather(1, slots[..., None].expand_as(tokens))
 
 
-class WindowState(PolicyState):
-    """As `PolicyState`, the memory being a `Window`."""
+class WindowState(ActorCriticState):
+    """As `ActorCriticState`, the memory being a `Window`."""
 
     memory: Window
 

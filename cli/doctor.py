@@ -38,7 +38,7 @@ EXTRAS = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthCheck:
     """One thing that was looked at."""
 
     about: str
@@ -49,9 +49,9 @@ class Finding:
     """What to do; empty only where it is well."""
 
 
-def examine(store: Path) -> list[Finding]:
+def examine(store: Path) -> list[HealthCheck]:
     """Looks at everything. Nothing is changed, and what cannot be looked at is a finding, too."""
-    checks: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+    checks: tuple[tuple[str, Callable[[], Iterator[HealthCheck]]], ...] = (
         *(("versions", _versions), ("extras", _extras), ("compiled parts", _compiled)),
         *(("threads", _threads), ("CUDA", _cuda), ("memory", _memory)),
         *(("disk", lambda: _disk(store)), ("store", lambda: _store(store))),
@@ -59,7 +59,7 @@ def examine(store: Path) -> list[Finding]:
     return [finding for about, check in checks for finding in _tried(about, check)]
 
 
-def _tried(about: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _tried(about: str, check: Callable[[], Iterator[HealthCheck]]) -> list[HealthCheck]:
     """What a check finds; where it fails itself, that."""
     try:
         return list(check())
@@ -67,10 +67,10 @@ def _tried(about: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
         known = as_known(error)
         told = str(known) if known else f"{type(error).__name__}: {error}"
         found, _, advice = " ".join(told.split()).partition("; ")
-        return [Finding(about, "broken", found, advice or "reinstall league, or report this line as a bug")]
+        return [HealthCheck(about, "broken", found, advice or "reinstall league, or report this line as a bug")]
 
 
-def _versions() -> Iterator[Finding]:
+def _versions() -> Iterator[HealthCheck]:
     """The libraries that league needs, each held to the versions that it allows."""
     from league import __version__
 
@@ -92,10 +92,10 @@ def _versions() -> Iterator[Finding]:
         there.append(f"{name} {has}")
         if not fits(has, rule):
             wrong.append(f"{name} {has} is not {rule.strip()}")
-    yield Finding("versions", "well", ", ".join(there))
+    yield HealthCheck("versions", "well", ", ".join(there))
     if wrong:
         advice = "reinstall league (`pip install .`, in a checkout `make build`)"
-        yield Finding("versions", "broken", "; ".join(wrong), advice)
+        yield HealthCheck("versions", "broken", "; ".join(wrong), advice)
 
 
 def fits(has: str, rule: str) -> bool:
@@ -119,17 +119,17 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[HealthCheck]:
     """What some commands need and nothing else does."""
     missing = {name: why for module, (name, why) in EXTRAS.items() if find_spec(module) is None}
     there = [name for name, _ in EXTRAS.values() if name not in missing]
-    yield Finding("extras", "well", f"there: {', '.join(there) or 'none'}")
+    yield HealthCheck("extras", "well", f"there: {', '.join(there) or 'none'}")
     if missing:
         found = ", ".join(f"{name} ({why})" for name, why in missing.items())
-        yield Finding("extras", "note", f"not installed: {found}", f"if you need it: `pip install {min(missing)}`")
+        yield HealthCheck("extras", "note", f"not installed: {found}", f"if you need it: `pip install {min(missing)}`")
 
 
-def _compiled() -> Iterator[Finding]:
+def _compiled() -> Iterator[HealthCheck]:
     """Whether networks run on compiled parts, and which way was chosen."""
     import torch
 
@@ -141,15 +141,15 @@ def _compiled() -> Iterator[Finding]:
     capability = torch.backends.cpu.get_cpu_capability()
     found = f"products of float32: {ways}; {switch.VENDOR or platform.machine()}, {capability}"
     if switch.IS_ON:
-        yield Finding("networks", "well", f"compiled kernels; {found}")
+        yield HealthCheck("networks", "well", f"compiled kernels; {found}")
         return
     advice = f"unset {switch.SETTING}"
     if "not measured" in switch.WHY_OFF:
         advice = f"try {switch.SETTING}=on, then `league selftest`"
-    yield Finding("networks", "note", f"plain torch: {switch.WHY_OFF}; {found}", advice)
+    yield HealthCheck("networks", "note", f"plain torch: {switch.WHY_OFF}; {found}", advice)
 
 
-def _threads() -> Iterator[Finding]:
+def _threads() -> Iterator[HealthCheck]:
     import torch
 
     from league.envs import registry
@@ -161,17 +161,17 @@ def _threads() -> Iterator[Finding]:
         f" (OMP_NUM_THREADS={asked})" if asked else ""
     )
     if threads > cores:
-        yield Finding(
+        yield HealthCheck(
             "threads", "note", found, f"set OMP_NUM_THREADS={cores}: more threads than cores wait for each other"
         )
     else:
-        yield Finding("threads", "well", found)
+        yield HealthCheck("threads", "well", found)
     if load > 1.5 * cores:
         found = f"the load is {load:.1f}, cores: {cores}; others work here, too"
-        yield Finding("load", "note", found, "expect less speed, or wait until they are done")
+        yield HealthCheck("load", "note", found, "expect less speed, or wait until they are done")
 
 
-def _cuda() -> Iterator[Finding]:
+def _cuda() -> Iterator[HealthCheck]:
     import torch
 
     from league.device import choose_device, describe_device
@@ -183,70 +183,70 @@ def _cuda() -> Iterator[Finding]:
         where = f"{describe_device(device)}, {_gib(free)} of {_gib(total)} free; torch for CUDA {built}"
         _ = torch.ones(8, device=device).sum().item()  # that it is there does not say that it works
         if free < total / 2:
-            yield Finding("CUDA", "note", where, "end what else uses the GPU (`nvidia-smi` lists it)")
+            yield HealthCheck("CUDA", "note", where, "end what else uses the GPU (`nvidia-smi` lists it)")
         else:
-            yield Finding("CUDA", "well", where)
+            yield HealthCheck("CUDA", "well", where)
         return
     has_card = Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
     if has_card and built is None:
         advice = "install torch's CUDA build into this environment (pytorch.org has the command)"
-        yield Finding("CUDA", "note", "there is a GPU, but this torch is a build for CPUs", advice)
+        yield HealthCheck("CUDA", "note", "there is a GPU, but this torch is a build for CPUs", advice)
     elif has_card:
         advice = "compare `nvidia-smi`'s CUDA version: update the driver, or install a torch for an older CUDA"
-        yield Finding("CUDA", "note", f"there is a GPU, but torch for CUDA {built} cannot use it", advice)
+        yield HealthCheck("CUDA", "note", f"there is a GPU, but torch for CUDA {built} cannot use it", advice)
     else:
-        yield Finding("CUDA", "well", f"no GPU here; `--device auto` takes {choose_device('auto').type}")
+        yield HealthCheck("CUDA", "well", f"no GPU here; `--device auto` takes {choose_device('auto').type}")
 
 
-def _memory() -> Iterator[Finding]:
+def _memory() -> Iterator[HealthCheck]:
     import torch
 
     from league.device import read_memory
 
     memory = read_memory(torch.device("cpu"))
     if not memory.total:
-        yield Finding("memory", "well", "this system does not tell how much there is")
+        yield HealthCheck("memory", "well", "this system does not tell how much there is")
         return
     found = f"{_gib(memory.free)} of {_gib(memory.total)} free"
     if memory.free < LITTLE_MEMORY:
-        yield Finding("memory", "note", found, "end other work, or train with a lower --set env.rows")
+        yield HealthCheck("memory", "note", found, "end other work, or train with a lower --set env.rows")
     else:
-        yield Finding("memory", "well", found)
+        yield HealthCheck("memory", "well", found)
 
 
-def _disk(store: Path) -> Iterator[Finding]:
+def _disk(store: Path) -> Iterator[HealthCheck]:
     wanted = store_folder(store).absolute()
     folder = next(path for path in (wanted, *wanted.parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK):
-        yield Finding("disk", "broken", f"{folder} cannot be written", "see to its rights, or pass another --store")
+        yield HealthCheck("disk", "broken", f"{folder} cannot be written", "see to its rights, or pass another --store")
     elif free < LITTLE_DISK:
         advice = "make room; `league snapshots prune --dry-run` shows what may go"
-        yield Finding("disk", "note", f"{_gib(free)} free at {folder}", advice)
+        yield HealthCheck("disk", "note", f"{_gib(free)} free at {folder}", advice)
     else:
-        yield Finding("disk", "well", f"{_gib(free)} free at {folder}")
+        yield HealthCheck("disk", "well", f"{_gib(free)} free at {folder}")
 
 
-def _store(store: Path) -> Iterator[Finding]:
+def _store(store: Path) -> Iterator[HealthCheck]:
     """Whether the store can be read, what of it is damaged, and whether each run can go on."""
     from league.printing.lists import show_size
     from league.store.store import Store
 
     if not Store.is_there(store):
-        yield Finding("store", "well", f"{store} is not there yet: `league train` makes it")
+        yield HealthCheck("store", "well", f"{store} is not there yet: `league train` makes it")
         return
     said: list[str] = []
     opened = Store.open(store, said.append)
     with opened.reading():
         counts = {table: opened.query(f"SELECT count(*) FROM {table}")[1][0][0] for table in ("run", "match")}
     size = show_size(sum(path.stat().st_size for path in opened.path.glob("*/rows/*.parquet")))
-    yield Finding("store", "well", f"{store}: {counts['run']:,} runs, {counts['match']:,} matches, {size} of rows")
+    yield HealthCheck("store", "well", f"{store}: {counts['run']:,} runs, {counts['match']:,} matches, {size} of rows")
     for line in said:
-        yield Finding("store", "broken", line, "put the file or folder back from a copy")
+        yield HealthCheck("store", "broken", line, "put the file or folder back from a copy")
     yield from _runs(store)
 
 
-def _runs(path: Path) -> Iterator[Finding]:
+def _runs(path: Path) -> Iterator[HealthCheck]:
     """The runs that cannot go on, or wait to."""
     from league.sessions.folders import folder_of, has_begun
     from league.snapshots.kept import states_of
@@ -260,21 +260,21 @@ def _runs(path: Path) -> Iterator[Finding]:
         folder, again = folder_of(store, row.run), command_line("resume", row.run, store=path)
         if has_begun(store, row.run) and not states_of(folder / "state"):
             told = "neither of its saved states is whole, so it cannot go on; its snapshots play"
-            yield Finding(f"run {row.run}", "broken", told, f"put {folder / 'state'} back from a copy")
+            yield HealthCheck(f"run {row.run}", "broken", told, f"put {folder / 'state'} back from a copy")
         elif bad := sorted(one.name for one in (folder / "state").glob("*.bad-*")):
             told = f"a damaged state was set aside: {', '.join(bad)}"
-            yield Finding(f"run {row.run}", "note", told, "it goes on from the one before; delete it when you like")
+            yield HealthCheck(f"run {row.run}", "note", told, "it goes on from the one before; delete it when you like")
         if lost := _lost_snapshots(store, row.run):
             told = f"{len(lost)} of its snapshots cannot play: {'; '.join(lost[:SHOWN])}{' ...' * (len(lost) > SHOWN)}"
-            yield Finding(f"run {row.run}", "broken", told, f"put {folder / 'snapshots'} back from a copy")
+            yield HealthCheck(f"run {row.run}", "broken", told, f"put {folder / 'snapshots'} back from a copy")
         if status in ("died", "failed"):
             why = "its process was killed" if status == "died" else "an error ended it (`league events` has more)"
-            yield Finding(f"run {row.run}", "note", f"{why} at step {row.steps:,}", f"`{again}` goes on")
+            yield HealthCheck(f"run {row.run}", "note", f"{why} at step {row.steps:,}", f"`{again}` goes on")
         elif status == "stopped":
             resting.append(row.run)
     if resting:
         again = command_line("resume", resting[0], store=path)
-        yield Finding("runs", "note", f"stopped: {', '.join(resting)}", f"`{again}` goes on with the first")
+        yield HealthCheck("runs", "note", f"stopped: {', '.join(resting)}", f"`{again}` goes on with the first")
 
 
 def _lost_snapshots(store: Store, run: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from league.config.reference import Setting
+    from league.config.reference import SettingDoc
 
 
-def known_settings(game: str | None) -> list[Setting]:
+def known_settings(game: str | None) -> list[SettingDoc]:
     """Every setting with its bounds and meaning, of a registered game those of its own, too."""
     from league.config.reference import settings_of
     from league.envs import registry

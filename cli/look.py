@@ -121,13 +121,13 @@ def replay(
 ) -> None:
     """Play a replay back, bit for bit; or rebuild a match with wrong masks, observations or actions."""
     from league.printing.answers import print_played, print_replay
-    from league.sessions.failures import Finding, replay
+    from league.sessions.failures import ReplayedFailure, replay
 
     result = replay(file, out, env=env, say=output.say)
     if output.as_json:
         print_json(result)
         return
-    if isinstance(result, Finding):
+    if isinstance(result, ReplayedFailure):
         print_replay(result)
     else:
         print_played(result)

@@ -232,7 +232,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Training(Output):
+class TrainingOutput(Output):
     """What a training shows, beside what it is."""
 
     json_lines: Annotated[

@@ -23,7 +23,7 @@ from league.cli.options import (
     SeedOption,
     SetOption,
     StageOption,
-    Training,
+    TrainingOutput,
     count_option,
     flag,
     subcommand,
@@ -43,7 +43,7 @@ PANEL = "Train"
 
 @subcommand(PANEL)
 def train(
-    output: Training,
+    output: TrainingOutput,
     stage: StageOption = "test50k",
     preset: PresetOption = "fast",
     agent: AgentOption = None,
@@ -100,7 +100,7 @@ def train(
 
 @subcommand(PANEL)
 def resume(
-    output: Training,
+    output: TrainingOutput,
     run: Annotated[
         str,
         typer.Argument(
@@ -173,7 +173,7 @@ def resume(
 
 @subcommand(PANEL)
 def exploit(
-    output: Training,
+    output: TrainingOutput,
     agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
     steps: Annotated[int, count_option("--steps", help="Training steps of the exploiter.")] = 100_000,
     games: Annotated[int, count_option("--games", help="Matches that measure the result, an even number.")] = 400,
@@ -225,7 +225,7 @@ def exploit(
     _finish(result, output, watcher)
 
 
-def _watchers(verbosity: int, output: Training) -> tuple[TerminalWatcher, Watcher]:
+def _watchers(verbosity: int, output: TrainingOutput) -> tuple[TerminalWatcher, Watcher]:
     """Who shows a training, and what logs it."""
     from league.faces.trackers import track
     from league.printing.progress import TerminalWatcher
@@ -235,7 +235,7 @@ def _watchers(verbosity: int, output: Training) -> tuple[TerminalWatcher, Watche
     return TerminalWatcher(0 if output.quiet else verbosity, json_lines=output.json_lines), track(*output.log or ())
 
 
-def _finish(result: TrainResult | LeagueResult | Exploit, output: Training, watcher: TerminalWatcher) -> None:
+def _finish(result: TrainResult | LeagueResult | Exploit, output: TrainingOutput, watcher: TerminalWatcher) -> None:
     """What is printed of a training that has ended: where it stands, and what can be done next."""
     from league.printing.answers import endings, print_ending
 

@@ -24,7 +24,7 @@ MOST_LETTERS = 100
 """Of a name of a bot, a reward term, a metric or an end reason."""
 
 
-class Game(Protocol):
+class GameModule(Protocol):
     """What a game's module offers."""
 
     Options: type[BaseModel]
@@ -41,7 +41,7 @@ def is_game(found: Any) -> bool:
     return all(hasattr(found, name) for name in PARTS)
 
 
-def as_game(found: Any, where: str) -> Game:
+def as_game(found: Any, where: str) -> GameModule:
     """The game that `found` is, or gives: a module or object with `Options`, `spec` and `make`, a class of such
     objects, or whatever has a function `as_game() -> Game`.
 
@@ -57,7 +57,7 @@ def as_game(found: Any, where: str) -> Game:
         elif is_game(found) and inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, "spec")):
             found = found()
     if is_game(found):
-        return cast(Game, found)
+        return cast(GameModule, found)
     scheme = scheme_of(found)
     if scheme:
         raise ConfigError(f"env={where}: it is an environment of {scheme}; pass its class, or {scheme}:FILE.py:CLASS")
@@ -95,7 +95,7 @@ def pick(module: ModuleType, part: str, where: str) -> Any:
     raise ConfigError(f"env={where}: it defines no game; one has Options, spec and make, {HOW}")
 
 
-def spec_of(game: Game, where: str) -> GameSpec:
+def spec_of(game: GameModule, where: str) -> GameSpec:
     """The game's spec under its own defaults.
 
     Raises:
@@ -123,7 +123,7 @@ def spec_of(game: Game, where: str) -> GameSpec:
     return spec
 
 
-def checked(game: Game, where: str) -> GameSpec:
+def checked(game: GameModule, where: str) -> GameSpec:
     """The game's spec, once a batch of one match fits it.
 
     Raises:

@@ -32,7 +32,7 @@ from pydantic import BaseModel
 
 from league.envs import adapters, entry_points
 from league.envs.drawing import Drawing
-from league.envs.finding import Game, as_game, checked, spec_of
+from league.envs.finding import GameModule, as_game, checked, spec_of
 from league.envs.lastaction import PART as LAST_ACTION
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
@@ -41,7 +41,7 @@ from league.envs.workers.batch import WorkerBatch
 from league.errors import ConfigError, nearest, note_user_code
 from league.types import GameSpec, GameTree, MatchBatch, ObservationPart, Source
 
-__all__ = ["COMMON_ENV_KEYS", "Game", "as_game"]
+__all__ = ["COMMON_ENV_KEYS", "GameModule", "as_game"]
 ENTRY_POINTS = "league.games"
 Value = TypeVar("Value")
 
@@ -89,7 +89,7 @@ class Arrival:
     """As of `_kind_of`: an object of the same kind takes its place, as in a notebook, or the address of its file."""
 
 
-_games: dict[str, str | Game] = {
+_games: dict[str, str | GameModule] = {
     "brawl": "league.envs.brawl.env",
     "cards": "league.envs.cards.env",
     "matrix": "league.envs.classic.matrix",
@@ -113,7 +113,7 @@ def is_known(name: str) -> bool:
     return name in _games or name in entry_points.names(ENTRY_POINTS)
 
 
-def register(name: str, game: str | Game) -> None:
+def register(name: str, game: str | GameModule) -> None:
     """Adds a game: the dotted path of its module, or the module or object itself.
 
     Raises:
@@ -205,7 +205,7 @@ def carried_bots(name: str) -> Mapping[str, Any]:
     return getattr(found, "PYTHON_BOTS", {}) if arrival is None else arrival.bots
 
 
-def game(name: str) -> Game:
+def game(name: str) -> GameModule:
     """The module or object that a game is.
 
     Raises:
@@ -383,7 +383,7 @@ def _named(name: str) -> str:
     return adopt(adapters.open_game(scheme, rest), name, Source(name, adapters.library_version(scheme)))
 
 
-def _game(name: str) -> Game:
+def _game(name: str) -> GameModule:
     if name not in _games:
         offered = entry_points.load(ENTRY_POINTS, name)
         if offered is None:
@@ -398,7 +398,7 @@ def _game(name: str) -> Game:
     game = _games[name]
     if not isinstance(game, str):
         return game
-    module = cast(Game, import_module(game))
+    module = cast(GameModule, import_module(game))
     if (name, game) not in _checked_paths:
         _need_name(name, module)
         _checked_paths.add((name, game))
@@ -409,7 +409,7 @@ def _resolve(name: str, options: Mapping[str, Any]) -> BaseModel:
     return resolve(name, options_model(name), options)
 
 
-def _guarded(name: str, call: Callable[[Game], Value]) -> Value:
+def _guarded(name: str, call: Callable[[GameModule], Value]) -> Value:
     """What a game's own code gives. A game from elsewhere that fails is one line; one of ours is a bug.
 
     Raises:
@@ -464,7 +464,7 @@ def _is_again(earlier: Arrival | None, arrival: Arrival) -> bool:
     )
 
 
-def _need_free(name: str, game: str | Game, where: str = "") -> None:
+def _need_free(name: str, game: str | GameModule, where: str = "") -> None:
     if _games.get(name, game) == game:
         return
     other = _arrivals.get(name, Arrival()).source.address
@@ -473,7 +473,7 @@ def _need_free(name: str, game: str | Game, where: str = "") -> None:
     raise ConfigError(f"{begin} is already registered for another game{by}; give one of them a new name")
 
 
-def _need_name(name: str, game: Game) -> None:
+def _need_name(name: str, game: GameModule) -> None:
     own = spec_of(game, name).name
     if own != name:
         raise ConfigError(f"env.name={name!r}: the game calls itself {own!r}; register it under that name")

@@ -83,21 +83,21 @@ def describe_device(device: torch.device) -> str:
     return f"{device.type} ({threads}{memory})"
 
 
-class Memory(NamedTuple):
+class DeviceMemory(NamedTuple):
     """Bytes of a device's memory; 0 where the system does not say."""
 
     free: int
     total: int
 
 
-def read_memory(device: torch.device) -> Memory:
+def read_memory(device: torch.device) -> DeviceMemory:
     """The GPU's memory on CUDA, else the machine's, or what a container may use of it."""
     if device.type == "cuda":
-        return Memory(*torch.cuda.mem_get_info(device))
+        return DeviceMemory(*torch.cuda.mem_get_info(device))
     try:
         total = free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
-        return Memory(0, 0)
+        return DeviceMemory(0, 0)
     with contextlib.suppress(OSError, KeyError):  # Linux
         free = 1024 * _numbers(Path("/proc/meminfo"))["MemAvailable:"]
     for limit, used, cached in CONTAINER_FILES:
@@ -105,7 +105,7 @@ def read_memory(device: torch.device) -> Memory:
             most = int((CGROUP / limit).read_text())
             taken = int((CGROUP / used).read_text()) - _numbers((CGROUP / used).with_name("memory.stat"))[cached]
             total, free = min(total, most), min(free, most - taken)
-    return Memory(max(free, 0), total)
+    return DeviceMemory(max(free, 0), total)
 
 
 def _numbers(path: Path) -> dict[str, int]:

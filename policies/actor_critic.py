@@ -26,7 +26,7 @@ from league.policies.kernels.linear import Linear, at_rest
 from league.policies.kernels.lstm import lstm_cell, lstm_segment
 from league.policies.kernels.ring import EncoderMemory
 from league.policies.opponent_encoder import OpponentEncoder, Stream
-from league.policies.parts import Parts, embed
+from league.policies.parts import SumOfParts, embed
 from league.policies.pointers import PointerActor
 from league.policies.standardiser import Standardiser
 from league.policies.torso import Torso, channels_of, pointed, torso_of
@@ -108,7 +108,7 @@ class Architecture:
 
 
 @dataclass
-class PolicyState:
+class ActorCriticState:
     """What a policy remembers of N rows: the LSTM's state (N, lstm_size) and, with an encoder, its memory."""
 
     hidden: Tensor
@@ -129,12 +129,12 @@ class PolicyState:
         if self.memory is not None:
             self.memory.count[rows] = 0
 
-    def part(self, rows: slice) -> PolicyState:
+    def part(self, rows: slice) -> ActorCriticState:
         """See `league.types.Divisible`."""
         memory = None if self.memory is None else self.memory.part(rows)
-        return PolicyState(self.hidden[rows], self.cell[rows], memory)
+        return ActorCriticState(self.hidden[rows], self.cell[rows], memory)
 
-    def select(self, rows: Tensor | None) -> PolicyState:
+    def select(self, rows: Tensor | None) -> ActorCriticState:
         """A copy of `rows` (None: of all)."""
         index = slice(None) if rows is None else rows
 
@@ -145,9 +145,9 @@ class PolicyState:
         if memory is not None:
             both = memory.both.clone() if rows is None else memory.both.index_select(2, rows)
             memory = EncoderMemory(both, pick(memory.count))
-        return PolicyState(pick(self.hidden), pick(self.cell), memory)
+        return ActorCriticState(pick(self.hidden), pick(self.cell), memory)
 
-    def join(self, others: Sequence[PolicyState]) -> PolicyState:
+    def join(self, others: Sequence[ActorCriticState]) -> ActorCriticState:
         """A copy of this state's rows, followed by those of `others`."""
         states = [self, *others]
 
@@ -160,7 +160,9 @@ class PolicyState:
             memory = EncoderMemory(
                 side_by_side([m.both for m in memories], 2), side_by_side([m.count for m in memories])
             )
-        return PolicyState(side_by_side([s.hidden for s in states]), side_by_side([s.cell for s in states]), memory)
+        return ActorCriticState(
+            side_by_side([s.hidden for s in states]), side_by_side([s.cell for s in states]), memory
+        )
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Overwrites this state with what `tensors()` gave."""
@@ -228,11 +230,11 @@ class ActorCritic(nn.Module):
         if self.standardise is not None:
             self.standardise.take(obs)
 
-    def initial_state(self, num_rows: int) -> PolicyState:
+    def initial_state(self, num_rows: int) -> ActorCriticState:
         """See `Policy.initial_state`."""
         zeros = next(self.parameters()).new_zeros(num_rows, self.architecture.lstm_size)
         memory = None if self.encoder is None else self.encoder.initial_memory(num_rows)
-        return PolicyState(zeros, zeros.clone(), memory)
+        return ActorCriticState(zeros, zeros.clone(), memory)
 
     def at_rest(self) -> AbstractContextManager[None]:
         """See `league.types.Resting`."""
@@ -242,7 +244,7 @@ class ActorCritic(nn.Module):
     def step(
         self,
         obs: Tensor,
-        state: PolicyState,
+        state: ActorCriticState,
         *,
         mask: Tensor | None = None,
         rows: Tensor | None = None,
@@ -256,14 +258,14 @@ class ActorCritic(nn.Module):
         return action, log_prob, self.critic(features)[:, 0].to(log_prob.dtype)
 
     @torch.no_grad()
-    def value(self, obs: Tensor, state: PolicyState, *, rows: Tensor | None = None) -> Tensor:
+    def value(self, obs: Tensor, state: ActorCriticState, *, rows: Tensor | None = None) -> Tensor:
         """See `Policy.value`."""
         features, _ = self._step(obs, state.select(rows), None)
         result: Tensor = self.critic(features)[:, 0]
         return result
 
     @torch.no_grad()
-    def watch(self, obs: Tensor, state: PolicyState, *, rows: Tensor | None = None) -> None:
+    def watch(self, obs: Tensor, state: ActorCriticState, *, rows: Tensor | None = None) -> None:
         """See `Policy.watch`: the encoder reads it, the LSTM goes on with decisions alone."""
         if self.encoder is not None:
             assert state.memory is not None
@@ -274,7 +276,7 @@ class ActorCritic(nn.Module):
         self,
         obs: Tensor,
         action: Tensor,
-        state: PolicyState,
+        state: ActorCriticState,
         is_first: Tensor,
         mask: Tensor | None = None,
         watched: Watched | None = None,
@@ -298,7 +300,7 @@ class ActorCritic(nn.Module):
         return log_prob.t(), entropy.t(), value.t()
 
     @gathered
-    def latents(self, obs: Tensor, state: PolicyState, is_first: Tensor, watched: Watched | None = None) -> Tensor:
+    def latents(self, obs: Tensor, state: ActorCriticState, is_first: Tensor, watched: Watched | None = None) -> Tensor:
         """See `league.types.Encoding`; needs an encoder."""
         assert self.encoder is not None and state.memory is not None
         if watched is None:
@@ -326,7 +328,7 @@ class ActorCritic(nn.Module):
         start, stop = self.architecture.opponent_slice
         return self.standardised(obs)[..., start:stop]
 
-    def _step(self, obs: Tensor, state: PolicyState, rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+    def _step(self, obs: Tensor, state: ActorCriticState, rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """What the heads see (n, features) of one step, and the elements that actions point at; writes `state`."""
         index = slice(None) if rows is None else rows
         x, elements = self._observe(obs)
@@ -343,7 +345,7 @@ class ActorCritic(nn.Module):
         if not isinstance(self.actor, PointerActor):
             return self.observe(obs), []
         embedding, activation = self.observe
-        assert isinstance(embedding, Parts)
+        assert isinstance(embedding, SumOfParts)
         x, elements = embedding.with_elements(obs, self.actor.parts)
         return activation(x), elements
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from league.policies.actor_critic import ActorCritic, PolicyState
+from league.policies.actor_critic import ActorCritic, ActorCriticState
 from league.policies.autoregressive import TuplesHead
 from league.policies.heads import ILLEGAL
 from league.policies.kernels.attention import rotate, split, turning
@@ -32,7 +32,7 @@ class Insight:
 
 
 @torch.no_grad()
-def look(policy: ActorCritic, obs: Tensor, state: PolicyState, mask: Tensor | None) -> Insight:
+def look(policy: ActorCritic, obs: Tensor, state: ActorCriticState, mask: Tensor | None) -> Insight:
     """What a network shows of the decision for obs (1, obs_size); `state` goes on as by `ActorCritic.step`.
 
     The attention is that of the encoder's last layer, of each latent over the past, weighed by how much the present
@@ -82,7 +82,7 @@ def _of_leaf(leaf: ActionSpec, logits: Tensor, legal: Tensor | None) -> list[tup
     return [tuple(part.softmax(-1).tolist()) for part in torch.split(logits, list(leaf.choices))]
 
 
-def _attention(policy: ActorCritic, x: Tensor, state: PolicyState) -> Tensor:
+def _attention(policy: ActorCritic, x: Tensor, state: ActorCriticState) -> Tensor:
     """(n,): over the tokens remembered of the row's match, the oldest first; the newest is in the memory already."""
     encoder: Any = policy.encoder
     memory: Any = state.memory

@@ -70,7 +70,7 @@ class Past(Protocol):
         """
 
 
-class Block(nn.Module):
+class TransformerLayer(nn.Module):
     """One pre-norm Transformer layer."""
 
     def __init__(self, width: int, feedforward: int) -> None:
@@ -101,7 +101,7 @@ class OpponentEncoder(nn.Module):
         super().__init__()
         self.history, self.width, self.heads = history, width, heads
         self.embed = embed
-        self.blocks = nn.ModuleList(Block(width, feedforward) for _ in range(layers))
+        self.blocks = nn.ModuleList(TransformerLayer(width, feedforward) for _ in range(layers))
         self.pool_norm = nn.LayerNorm(width)
         self.pool_kv = Linear(width, 2 * width, bias=False)
         self.queries = nn.Parameter(torch.randn(latents, width))

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from league.policies.attention import LONGEST_AXIS
 from league.policies.kernels.attention import attend, split
 from league.policies.kernels.linear import Linear
-from league.policies.opponent_encoder import Block as AttentionBlock
+from league.policies.opponent_encoder import TransformerLayer as AttentionBlock
 from league.policies.torso import BLOCKS, HEAD, Planes, channels_of
 from league.types import ObservationPart
 
@@ -65,7 +65,7 @@ class Convolution(nn.Module):
         return torch.cat([F.conv2d(own, weight, bias, self.stride, 1) for own, weight, bias in nets])
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two convolutions whose result is added to what they see (He et al. 2016, arXiv:1512.03385)."""
 
     def __init__(self, filters: int) -> None:
@@ -128,7 +128,7 @@ class ImagePart(_Scaled):
             self.stem.append(Convolution(channels, planes.filters, 2))
             channels = planes.filters
         self.first = Convolution(channels, planes.filters)
-        self.blocks = nn.Sequential(*(Block(planes.filters) for _ in range(BLOCKS)))
+        self.blocks = nn.Sequential(*(ResidualBlock(planes.filters) for _ in range(BLOCKS)))
         self.squeeze = Linear(planes.filters, SQUEEZED)
         self.out = Linear(planes.height * planes.across * SQUEEZED, width)
 
@@ -213,7 +213,7 @@ class TokensPart(nn.Module):
 KINDS = {"numbers": NumbersPart, "image": ImagePart, "tokens": TokensPart, "entities": EntitiesPart}
 
 
-class Parts(nn.Module):
+class SumOfParts(nn.Module):
     """The sum of what each part becomes.
 
     Beside an image or entities all begin as one linear layer over all of them would: by itself, the layer of two
@@ -245,5 +245,5 @@ class Parts(nn.Module):
 
 
 def embed(parts: Sequence[ObservationPart] | None, size: int, width: int) -> nn.Module:
-    """(..., size) -> (..., width): a linear layer over flat numbers (no parts), or `Parts`."""
-    return Linear(size, width) if parts is None else Parts(parts, width)
+    """(..., size) -> (..., width): a linear layer over flat numbers (no parts), or `SumOfParts`."""
+    return Linear(size, width) if parts is None else SumOfParts(parts, width)

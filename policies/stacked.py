@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from league.policies.kernels import switch
-from league.policies.kernels.linear import Linear, Packed, can_pack, pack, packed_room
+from league.policies.kernels.linear import Linear, PackedMatrix, can_pack, pack, packed_room
 from league.types import Policy
 
 
@@ -128,7 +128,7 @@ class StackedPolicy:
                 weights = self._weights[full_name][:num_slots]
                 if full_name in self._packed:
                     delattr(module, name)
-                    setattr(module, name, Packed(weights, len(weight)))
+                    setattr(module, name, PackedMatrix(weights, len(weight)))
                 else:
                     setattr(module, name, nn.Parameter(weights, requires_grad=False))
             for name, _ in list(module.named_buffers(recurse=False)):

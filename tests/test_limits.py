@@ -16,7 +16,7 @@ from league.arena import agents
 from league.bench import bench_env, bench_learner, bench_ratings
 from league.config import updates
 from league.config.models import SECTIONS, Config
-from league.device import Memory
+from league.device import DeviceMemory
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.maths.sprt import Sprt
 from league.pool import roster
@@ -173,7 +173,7 @@ def test_a_strangers_memory_is_bounded(trained: Path, tmp_path: Path, monkeypatc
     name = edited(
         trained, tmp_path / "b", history_tokens=MAX_HISTORY, architecture={**sizes, "history_tokens": MAX_HISTORY}
     )
-    monkeypatch.setattr(agents, "read_memory", lambda device: Memory(2**20, 2**20))
+    monkeypatch.setattr(agents, "read_memory", lambda device: DeviceMemory(2**20, 2**20))
     store = tmp_path / "runs"
     assert "GiB are free" in refusal(lambda: league.evaluate(name, "bot:random", 64, store=store))
 

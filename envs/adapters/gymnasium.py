@@ -24,7 +24,7 @@ from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.replies import drawn_by
-from league.envs.adapters.solo import REWARD, WORLD, Copy, Facts, MaskedSoloMatch, SoloMatch
+from league.envs.adapters.solo import REWARD, WORLD, Copy, MaskedSoloMatch, SoloFacts, SoloMatch
 from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen
 from league.envs.matches.match import Match, MatchGame
 from league.envs.matches.mixtures import choices_of
@@ -51,7 +51,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     where = f"gymnasium:{rest}"
     name, keywords = parse_call(where, file_of("gymnasium", rest)[1].removeprefix(":"))
     spec = _spec(where, name, module)
-    source = _Environment(where, spec, keywords)
+    source = _GymEnvironment(where, spec, keywords)
     known = keywords_of(_creator(where, spec), {**spec.kwargs, **keywords})
     own = {
         "max_episode_steps": (Limit, source.limit, "steps after which an episode is cut"),
@@ -77,7 +77,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     return MatchGame(found, Options)
 
 
-class _Environment:
+class _GymEnvironment:
     """An environment under whatever options, each looked at once."""
 
     def __init__(self, where: str, spec: EnvSpec, keywords: Mapping[str, Any]) -> None:
@@ -86,9 +86,9 @@ class _Environment:
         self.limit = spec.max_episode_steps or STEP_LIMIT
         self.defaults: Mapping[str, Any] = {}
         self.modes: frozenset[str] = frozenset()
-        self._known: dict[str, Facts] = {}
+        self._known: dict[str, SoloFacts] = {}
 
-    def facts(self, options: Mapping[str, Any]) -> Facts:
+    def facts(self, options: Mapping[str, Any]) -> SoloFacts:
         """What it is under these options.
 
         Raises:
@@ -102,7 +102,7 @@ class _Environment:
                 self._known[key] = self._look(changed)
         return self._known[key]
 
-    def _look(self, changed: Mapping[str, Any]) -> Facts:
+    def _look(self, changed: Mapping[str, Any]) -> SoloFacts:
         limit = changed.get("max_episode_steps", self.limit)
         keywords = {**self._keywords, **changed, "max_episode_steps": limit}
 
@@ -112,13 +112,13 @@ class _Environment:
             bare: gymnasium.Env[Any, Any] = _without_checks(made)
             return bare
 
-        def look() -> tuple[Facts, Callable[[], Copy], bool]:
+        def look() -> tuple[SoloFacts, Callable[[], Copy], bool]:
             env = make(None)
             self.modes, rate = drawn_by(env, FRAME_RATE)
             seen, acts = Seen(env.observation_space, self._max_rows), Acts(env.action_space)
             remembers = has_box2d(env)
             env.close()
-            facts = Facts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
+            facts = SoloFacts(make, seen, acts, choices_of(acts.spec), limit, self._spec.reward_threshold, rate)
             return facts, lambda: Copy(facts), remembers
 
         return examined(self._where, look, "let it draw from self.np_random alone", {**self._keywords, **changed})

@@ -30,12 +30,12 @@ from league.envs.adapters.apart import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.replies import ReplyError, drawn_by, told
-from league.envs.adapters.roles import Deeds, Views
+from league.envs.adapters.roles import Deeds, SharedLayout
 from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen, range_of, spec_parts
-from league.envs.adapters.tables import PLAYERS, AtOnce, Facts, InTurns, Table, agents_of
+from league.envs.adapters.tables import PLAYERS, AtOnce, InTurns, TwoAgentTable, ZooFacts, agents_of
 from league.envs.matches.match import Match, MatchGame
 from league.envs.matches.mixtures import choices_of
-from league.envs.matches.row import MatchError, Rules
+from league.envs.matches.row import BatchRules, MatchError
 from league.errors import ConfigError, described, nearest
 from league.types import SEATS, FloatArray, Utility
 
@@ -59,7 +59,7 @@ Limit = Annotated[int, Field(ge=1, le=1_000_000)]
 class ZooMatch(Match):
     """One match; `open` makes a subclass for each environment."""
 
-    source: ClassVar[_Environment]
+    source: ClassVar[_ZooEnvironment]
     reward_terms = (REWARD,)
     metrics = ("return",)
     end_reasons = (TERMINATED, TRUNCATED)
@@ -71,14 +71,14 @@ class ZooMatch(Match):
         self.observation, self.obs_range = spec_parts(self.layout), range_of(self.layout)
         self.unbounded = facts.views.unbounded
         self.tick_rate = facts.frame_rate
-        self._table: Table | None = None
-        self._stage: tuple[Table, int, int] | None = None
+        self._table: TwoAgentTable | None = None
+        self._stage: tuple[TwoAgentTable, int, int] | None = None
         """A table that is drawn, its seed and how far it has come."""
         self._seed = self._swap = 0
         self._log: list[dict[int, Any]] = []
         self._sums = [0.0] * SEATS
 
-    def rules(self) -> Rules:
+    def rules(self) -> BatchRules:
         """As `Match.rules`; no match is longer than the limit."""
         return replace(super().rules(), max_steps=self._limit + 1)
 
@@ -96,7 +96,7 @@ class ZooMatch(Match):
         return self.table.view(seat ^ self._swap)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TwoAgentTable:
         """The environment as it stands.
 
         Raises:
@@ -165,7 +165,7 @@ class TurnsMatch(ZooMatch):
         self._play({self.table.to_act[0]: action})
 
 
-class ParallelMatch(ZooMatch):
+class SimultaneousMatch(ZooMatch):
     """Of agents that act at once."""
 
     def step(self, actions: tuple[Any, Any]) -> None:
@@ -195,7 +195,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     module = module or _module(where, place)
     stem = Path(file).stem if file else module.__name__.rpartition(".")[2]
     makers, word = _makers(module, part, stem, where)
-    source = _Environment(where, makers, keywords)
+    source = _ZooEnvironment(where, makers, keywords)
     own = {"max_steps": (Limit, STEP_LIMIT, "decisions after which a match is cut")}
     Options = options_model(word, source.keywords(), own)
     source.defaults = {word: field.default for word, field in Options.model_fields.items()}
@@ -211,12 +211,12 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
         body["legal"] = _legal
     if "rgb_array" not in source.modes:
         body["render"] = Match.render
-    found: Any = type("PettingZooMatch", (ParallelMatch if facts.is_parallel else TurnsMatch,), body)
+    found: Any = type("PettingZooMatch", (SimultaneousMatch if facts.is_parallel else TurnsMatch,), body)
     found.__module__ = f"{__name__}.{body['name']}"
     return MatchGame(found, Options)
 
 
-class _Environment:
+class _ZooEnvironment:
     """An environment under whatever options, each looked at once."""
 
     def __init__(self, where: str, makers: list[Callable[..., Any]], keywords: Mapping[str, Any]) -> None:
@@ -224,7 +224,7 @@ class _Environment:
         self._max_rows = self._keywords.pop(MAX_ROWS, None)
         self.defaults: Mapping[str, Any] = {}
         self.modes: frozenset[str] = frozenset()
-        self._known: dict[str, Facts] = {}
+        self._known: dict[str, ZooFacts] = {}
 
     def keywords(self) -> dict[str, tuple[Any, Any]]:
         """As `keywords_of`, of whatever makes it; some only pass on what they are given."""
@@ -237,7 +237,7 @@ class _Environment:
         """Keywords that are whole numbers, of which some may say how many agents there are."""
         return [word for word, (_, default) in self.keywords().items() if type(default) is int]
 
-    def facts(self, options: Mapping[str, Any]) -> Facts:
+    def facts(self, options: Mapping[str, Any]) -> ZooFacts:
         """What it is under these options.
 
         Raises:
@@ -252,14 +252,14 @@ class _Environment:
                 self._known[key] = self._look({**self._keywords, **changed})
         return self._known[key]
 
-    def _look(self, keywords: Mapping[str, Any]) -> Facts:
+    def _look(self, keywords: Mapping[str, Any]) -> ZooFacts:
         maker = self._makers[0]
 
         def make(render_mode: str | None) -> Any:
             more = {} if render_mode is None else {"render_mode": render_mode}
             return _without_checks(maker(**keywords, **more))
 
-        def look() -> tuple[Facts, Callable[[], Table], bool]:
+        def look() -> tuple[ZooFacts, Callable[[], TwoAgentTable], bool]:
             env = make(None)
             if not callable(getattr(env, "step", None)):
                 raise ReplyError(f"{told(env)} is no environment of PettingZoo: it has no method `step`")
@@ -270,17 +270,17 @@ class _Environment:
 
         return examined(self._where, look, "let it draw from what reset(seed) seeds alone", keywords)
 
-    def _facts_of(self, env: Any, make: Any, rate: float) -> Facts:
+    def _facts_of(self, env: Any, make: Any, rate: float) -> ZooFacts:
         agents = agents_of(env)
         if len(agents) != SEATS:
             raise ConfigError(
                 f"env={self._where}: it is for {len(agents)} agents; take one for two, or name keywords that make it"
                 f" so, as in NAME(num_players=2); its own are {', '.join(self._counts()) or 'none'}"
             )
-        views = Views(*(Seen(env.observation_space(agent), self._max_rows) for agent in agents))
+        views = SharedLayout(*(Seen(env.observation_space(agent), self._max_rows) for agent in agents))
         deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
         is_parallel = not hasattr(env, "last")
-        return Facts(make, is_parallel, views, deeds, choices_of(deeds.spec), rate)
+        return ZooFacts(make, is_parallel, views, deeds, choices_of(deeds.spec), rate)
 
 
 def _without_checks(env: Any) -> Any:
@@ -290,7 +290,7 @@ def _without_checks(env: Any) -> Any:
     return env
 
 
-def _table(facts: Facts, render_mode: str | None = None) -> Table:
+def _table(facts: ZooFacts, render_mode: str | None = None) -> TwoAgentTable:
     return (AtOnce if facts.is_parallel else InTurns)(facts, render_mode)
 
 

@@ -32,7 +32,7 @@ BROUGHT_BY = {
 """Module -> what installs it."""
 
 
-class Played(Protocol):
+class ProbedCopy(Protocol):
     """One copy of an environment as the probe plays it."""
 
     @property
@@ -57,7 +57,7 @@ class Played(Protocol):
 
 
 @dataclass(frozen=True)
-class Found:
+class ProbeResult:
     """What a probe found."""
 
     problem: str
@@ -71,7 +71,7 @@ class Found:
     """Whether every episode paid a player the same amount, the negative of that or nothing, as wins and losses do."""
 
 
-def probe(make: Callable[[], Played]) -> Found:
+def probe(make: Callable[[], ProbedCopy]) -> ProbeResult:
     """Plays two copies side by side by the same seeds and actions.
 
     make: a copy; it seeds the generators of its own with 0 before it is made.
@@ -101,12 +101,12 @@ def probe(make: Callable[[], Played]) -> Found:
     drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
     remembers = not problem and not _plays_again(one, opening)
     is_won = len({abs(amount) for amount in returns[:-1]} - {0.0}) == 1
-    return Found(problem, remembers, drawn, has_mask, is_won)
+    return ProbeResult(problem, remembers, drawn, has_mask, is_won)
 
 
 def examined(
     where: str,
-    look: Callable[[], tuple[FactsOf, Callable[[], Played], bool]],
+    look: Callable[[], tuple[FactsOf, Callable[[], ProbedCopy], bool]],
     hint: str,
     given: Mapping[str, Any],
 ) -> FactsOf:
@@ -166,7 +166,7 @@ def reason(error: Exception) -> str:
     return described(error)
 
 
-def _plays_again(one: Played, opening: list[npt.NDArray[Any]]) -> bool:
+def _plays_again(one: ProbedCopy, opening: list[npt.NDArray[Any]]) -> bool:
     """Whether a copy that has played other episodes plays the first again."""
     for seed in (0, 1, 1):  # what is begun and not played counts, too
         one.begin(seed)

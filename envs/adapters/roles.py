@@ -36,7 +36,7 @@ class _Share:
     """What is legal of its own, None being everything, as what is legal of the shared."""
 
 
-class Views:
+class SharedLayout:
     """What the agents see, in one layout: their parts by name, each of the larger size, and at the end which agent.
 
     Args:

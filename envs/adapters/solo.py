@@ -20,7 +20,7 @@ from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of
 from league.envs.adapters.spaces import Acts, Seen, mask_of, need_mask
 from league.envs.matches.choices import Choices
 from league.envs.matches.match import Match
-from league.envs.matches.row import RANDOM, MatchError, Rules
+from league.envs.matches.row import RANDOM, BatchRules, MatchError
 from league.errors import described
 from league.types import SEATS, FloatArray
 
@@ -32,7 +32,7 @@ TERMINATED, TRUNCATED = "terminated", "truncated"
 
 
 @dataclass(frozen=True)
-class Facts:
+class SoloFacts:
     """What an environment with certain keywords is."""
 
     make: Callable[[str | None], Any]
@@ -61,7 +61,7 @@ class Copy:
         render_mode: of its library; None: it cannot be drawn.
     """
 
-    def __init__(self, facts: Facts, render_mode: str | None = None) -> None:
+    def __init__(self, facts: SoloFacts, render_mode: str | None = None) -> None:
         self._facts, self._apart, self._render_mode = facts, Apart(facts.drawn), render_mode
         self._env = self._make()
         self._is_used = False
@@ -142,17 +142,17 @@ class Copy:
         self._legal = self._facts.acts.legal(mask)
 
 
-class Source(Protocol):
+class EnvironmentSource(Protocol):
     """Where a game's matches have their environment from."""
 
-    def facts(self, options: Mapping[str, Any]) -> Facts:
+    def facts(self, options: Mapping[str, Any]) -> SoloFacts:
         """What it is under these options."""
 
 
 class SoloMatch(Match):
     """A duel; an adapter makes a subclass for each environment."""
 
-    source: ClassVar[Source]
+    source: ClassVar[EnvironmentSource]
     reward_terms = (REWARD,)
     metrics = ("return", "length")
     end_reasons = (TERMINATED, TRUNCATED)
@@ -178,7 +178,7 @@ class SoloMatch(Match):
         """Copies that are drawn, with their seed and how far they have come."""
         self._has_begun = False
 
-    def rules(self) -> Rules:
+    def rules(self) -> BatchRules:
         """As `Match.rules`; no match is longer than an episode."""
         return replace(super().rules(), max_steps=self._facts.limit + 1)
 

@@ -22,7 +22,7 @@ from league.envs.adapters.replies import (
     stepped,
     told,
 )
-from league.envs.adapters.roles import Deeds, Views
+from league.envs.adapters.roles import Deeds, SharedLayout
 from league.envs.adapters.spaces import mask_of, need_mask
 from league.envs.matches.choices import Choices
 from league.types import SEATS, FloatArray
@@ -33,13 +33,13 @@ DEAD_TURNS = 100
 
 
 @dataclass(frozen=True)
-class Facts:
+class ZooFacts:
     """What an environment with certain keywords is. Players are its agents, in the order of `agents_of`."""
 
     make: Callable[[str | None], Any]
     """(render mode) -> the environment."""
     is_parallel: bool
-    views: Views
+    views: SharedLayout
     deeds: Deeds
     choices: Choices
     frame_rate: float
@@ -82,13 +82,13 @@ def listed(env: Any) -> list[Any] | tuple[Any, ...]:
 
 
 @dataclass
-class Table:
+class TwoAgentTable:
     """One copy of the environment, a match at a time.
 
     facts: what it is. render_mode: of its library; None: it cannot be drawn.
     """
 
-    facts: Facts
+    facts: ZooFacts
     render_mode: str | None = None
     to_act: tuple[int, ...] = ()
     """The players who decide next; empty: it is over."""
@@ -281,11 +281,11 @@ OF_AGENTS = ("rewards", "terminations", "truncations", "infos")
 """What an AEC environment has by agent."""
 
 
-class InTurns(Table):
+class InTurns(TwoAgentTable):
     """Of an AEC environment. A player is paid what `last()` tells it when its turn comes."""
 
     def cut_off(self) -> None:
-        """As `Table.cut_off`: what `last()` would tell the players that are not to act."""
+        """As `TwoAgentTable.cut_off`: what `last()` would tell the players that are not to act."""
         for player, agent in enumerate(self.agents):
             if player not in self.to_act and agent in self._env.agents:
                 self.paid[player] += reward_of(self._env._cumulative_rewards.get(agent, 0.0), self._whose(player))
@@ -334,7 +334,7 @@ class InTurns(Table):
         raise ReplyError(f"{DEAD_TURNS} turns to agents that are terminated or truncated; take them out of `agents`")
 
 
-class AtOnce(Table):
+class AtOnce(TwoAgentTable):
     """Of a parallel environment. Who is out waits for the other."""
 
     def _begin(self, seed: int) -> None:

@@ -17,7 +17,7 @@ from league.types import ObservationPart
 
 
 @dataclass(frozen=True)
-class Part:
+class LayoutPart:
     """`size` floats of one meaning. `cards` are ids of cards, whole numbers from 0 (none) to `len(NAMES)`."""
 
     name: str
@@ -32,26 +32,26 @@ CHOICES = (len(TYPES), _NUM_CARDS + 1, SLOTS + 1, NUM_TARGETS)
 _CREATURE = ("power / 8", "health / 8", "health lost / 8", "may act", "is snared", *KEYWORDS)
 CREATURE_SIZE = len(_CREATURE)
 """Floats that show one creature."""
-PRIVATE: tuple[Part, ...] = (
-    Part("hand", HAND, "cards", "the own hand, in the order of ids"),
-    Part("hand_counts", _NUM_CARDS, "numbers", "how often each card is in it, / 2"),
-    Part("phase", 3, "numbers", "1 where it is to act; 1 where it began; decisions left, share of the limit"),
+PRIVATE: tuple[LayoutPart, ...] = (
+    LayoutPart("hand", HAND, "cards", "the own hand, in the order of ids"),
+    LayoutPart("hand_counts", _NUM_CARDS, "numbers", "how often each card is in it, / 2"),
+    LayoutPart("phase", 3, "numbers", "1 where it is to act; 1 where it began; decisions left, share of the limit"),
 )
-PUBLIC: tuple[Part, ...] = (
-    Part("board", SLOTS, "cards", "the creature in each slot"),
-    Part("last_card", 1, "cards", "the card of its last decision"),
-    Part("creatures", SLOTS * CREATURE_SIZE, "numbers", "of each slot: " + ", ".join(_CREATURE)),
-    Part(
+PUBLIC: tuple[LayoutPart, ...] = (
+    LayoutPart("board", SLOTS, "cards", "the creature in each slot"),
+    LayoutPart("last_card", 1, "cards", "the card of its last decision"),
+    LayoutPart("creatures", SLOTS * CREATURE_SIZE, "numbers", "of each slot: " + ", ".join(_CREATURE)),
+    LayoutPart(
         "keeper",
         7,
         "numbers",
         "health, share; oil, share of the most; lamps, share of the most; has stoked in this turn;"
         " how often it drew from an empty deck, / 8; cards in hand / 6; cards in the deck, share",
     ),
-    Part("last_type", len(TYPES), "numbers", "1 at the type of its last decision: " + ", ".join(TYPES)),
-    Part("last_slot", SLOTS, "numbers", "1 at the slot of it"),
-    Part("last_target", NUM_TARGETS - 1, "numbers", "1 at the target of it, as that seat numbers them"),
-    Part("unseen", _NUM_CARDS, "numbers", "how many of each card are in its hand or its deck, / 2"),
+    LayoutPart("last_type", len(TYPES), "numbers", "1 at the type of its last decision: " + ", ".join(TYPES)),
+    LayoutPart("last_slot", SLOTS, "numbers", "1 at the slot of it"),
+    LayoutPart("last_target", NUM_TARGETS - 1, "numbers", "1 at the target of it, as that seat numbers them"),
+    LayoutPart("unseen", _NUM_CARDS, "numbers", "how many of each card are in its hand or its deck, / 2"),
 )
 PRIVATE_SIZE = sum(part.size for part in PRIVATE)
 PUBLIC_SIZE = sum(part.size for part in PUBLIC)

@@ -19,7 +19,7 @@ from league.envs.classic.poker import (
     WAIT,
     Betting,
     PokerBatch,
-    Rules,
+    PokerRules,
     Strategy,
     betting,
     drawing,
@@ -32,7 +32,7 @@ from league.types import GameSpec, GameTree
 __all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]
 
 WORDS = ACTIONS
-RULES = Rules("kuhn", ranks=3, suits=1, bets=(1,), raises=1)
+RULES = PokerRules("kuhn", ranks=3, suits=1, bets=(1,), raises=1)
 BOTS = ("fold", "call", "random", "nash")
 JACK, QUEEN, KING = range(3)
 

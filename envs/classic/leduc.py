@@ -14,7 +14,7 @@ from league.envs.classic.poker import (
     ACTIONS,
     BOT_MEANINGS,
     PokerBatch,
-    Rules,
+    PokerRules,
     betting,
     drawing,
     game_tree,
@@ -26,7 +26,7 @@ from league.types import GameSpec, GameTree
 __all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]
 
 WORDS = ACTIONS
-RULES = Rules("leduc", ranks=3, suits=2, bets=(2, 4), raises=2)
+RULES = PokerRules("leduc", ranks=3, suits=2, bets=(2, 4), raises=2)
 BOTS = ("fold", "call", "random")
 
 

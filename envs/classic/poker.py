@@ -66,7 +66,7 @@ Strategy = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Rules:
+class PokerRules:
     """A game of this family. `bets`: what a raise adds, one figure a round; the open card comes before the second."""
 
     name: str
@@ -117,7 +117,7 @@ class _Place:
         return sum(action[0] == self.round for action in self.actions)
 
 
-def betting(rules: Rules) -> Betting:
+def betting(rules: PokerRules) -> Betting:
     """The betting of `rules`, worked out from what each action does."""
     places, parent, took, child = [_Place(0, 0, (ANTE, ANTE), 0, ())], [-1], [-1], []
     for number, place in enumerate(places):  # grows on the way
@@ -144,14 +144,14 @@ def betting(rules: Rules) -> Betting:
     )
 
 
-def _legal(rules: Rules, place: _Place) -> list[int]:
+def _legal(rules: PokerRules, place: _Place) -> list[int]:
     if place.mover == OVER:
         return []
     behind = place.stakes[place.mover] < place.stakes[1 - place.mover]
     return [FOLD] * behind + [CALL] + [RAISE] * (place.raises < rules.raises)
 
 
-def _after(rules: Rules, place: _Place, action: int) -> _Place:
+def _after(rules: PokerRules, place: _Place, action: int) -> _Place:
     """The node that `action` of the mover leads to."""
     mover, slot = place.mover, place.slot()
     actions = (*place.actions, (place.round, slot, mover, action))
@@ -168,7 +168,7 @@ def _after(rules: Rules, place: _Place, action: int) -> _Place:
     return _Place(place.round, OVER, stakes, place.raises, actions)
 
 
-def deals(rules: Rules) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def deals(rules: PokerRules) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Ranks (D, 3) of who acts first, of the other and of the open card (0 if none), and their probabilities (D,)."""
     has_board = len(rules.bets) > 1
     ranks, ways = [], []
@@ -193,7 +193,7 @@ def gains(table: Betting, node: npt.NDArray[np.int64], ranks: npt.NDArray[np.int
 
 
 def view(
-    rules: Rules,
+    rules: PokerRules,
     table: Betting,
     node: npt.NDArray[np.int64],
     player: npt.NDArray[np.int64],
@@ -215,7 +215,7 @@ def view(
     return np.concatenate(halves, axis=1, dtype=np.float32)
 
 
-def game_tree(rules: Rules) -> GameTree:
+def game_tree(rules: PokerRules) -> GameTree:
     """One deal as a tree: a root for each way to deal, below it the betting. Suits do not matter and are left out."""
     table, (ranks, probability) = betting(rules), deals(rules)
     num_places, num_deals = len(table.mover), len(ranks)
@@ -265,7 +265,7 @@ BOT_MEANINGS = {
 }
 
 
-def simple_bots(rules: Rules, table: Betting) -> dict[str, Strategy]:
+def simple_bots(rules: PokerRules, table: Betting) -> dict[str, Strategy]:
     """Bots that every game of the family has: `fold` (folds where it can, else checks), `call`, `random`."""
     legal = (table.child >= 0).astype(np.float64)
     legal[table.mover == OVER, WAIT] = 1.0
@@ -279,7 +279,7 @@ def _calls(legal: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return np.where(legal[:, CALL] > 0, CALL, legal.argmax(axis=1))
 
 
-def make_spec(rules: Rules, bots: tuple[str, ...], deals: int) -> GameSpec:
+def make_spec(rules: PokerRules, bots: tuple[str, ...], deals: int) -> GameSpec:
     """The figures of a match of `deals` deals; `view` says what is observed."""
     return GameSpec(
         name=rules.name,
@@ -315,7 +315,7 @@ class PokerBatch:
         deals: deals of a match.
     """
 
-    def __init__(self, rows: int, rules: Rules, bots: dict[str, Strategy], options: BaseModel, deals: int) -> None:
+    def __init__(self, rows: int, rules: PokerRules, bots: dict[str, Strategy], options: BaseModel, deals: int) -> None:
         self.spec = make_spec(rules, tuple(bots), deals)
         self.num_rows = rows
         self._rules, self._table, self._deals = rules, betting(rules), deals

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 from league.envs.drawing import Drawing
 from league.envs.matches.members import MOST, check_members
 from league.envs.matches.mixtures import choices_of
-from league.envs.matches.row import LIMIT, RANDOM, WIN, Bot, MatchError, PlayerMaker, Rules
+from league.envs.matches.row import LIMIT, RANDOM, WIN, BatchRules, Bot, MatchError, PlayerMaker
 from league.envs.matches.rows import look_around, make_batch
-from league.envs.matches.surroundings import Found, alike, folder_of
+from league.envs.matches.surroundings import RandomPlay, alike, folder_of
 from league.errors import UsageError
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart, Utility
 
@@ -184,7 +184,7 @@ class Match:
         self._outcome, self._gains, self._counts = None, [], []
         self.reset(np.random.Generator(np.random.PCG64(seed)))
 
-    def rules(self) -> Rules:
+    def rules(self) -> BatchRules:
         """What the game is, and which of the methods it has.
 
         Raises:
@@ -192,7 +192,7 @@ class Match:
         """
         spec, kind = spec_of(self), type(self)
         changed = (kind.step is not Match.step, kind.play is not Match.play, kind.legal is not Match.legal)
-        return Rules(spec, choices_of(spec.action), self.bots, self.players, self.max_steps, *changed)
+        return BatchRules(spec, choices_of(spec.action), self.bots, self.players, self.max_steps, *changed)
 
     @property
     def is_over(self) -> bool:
@@ -231,7 +231,7 @@ class MatchGame:
 
     def __init__(self, match: type[Match], options: type[BaseModel] | None = None) -> None:
         self.match = match
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, RandomPlay] = {}
         """Options as JSON -> what the game uses under them."""
         self.Options = _options_model(match) if options is None else options
         if match.render is not Match.render:

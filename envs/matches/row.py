@@ -51,7 +51,7 @@ class MatchError(GuardError):
 
 
 @dataclass(frozen=True)
-class Rules:
+class BatchRules:
     """What the rows of a batch share."""
 
     spec: GameSpec
@@ -75,7 +75,7 @@ class Row:
 
     __slots__ = ("generators", "log", "match", "number", "options", "players", "rules", "seed", "to_act")
 
-    def __init__(self, rules: Rules, match: Match, number: int) -> None:
+    def __init__(self, rules: BatchRules, match: Match, number: int) -> None:
         self.rules, self.match, self.number = rules, match, number
         self.options: list[Any] = [rules.choices.everything] * 2
         """What each seat may do, of the seats that are to act."""

@@ -33,7 +33,7 @@ from league.envs.matches.row import (
     generator_to_json,
     next_seed,
 )
-from league.envs.matches.surroundings import Around, Found, seed_globals
+from league.envs.matches.surroundings import Around, RandomPlay, seed_globals
 from league.errors import LeagueError, users_line
 from league.signals import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 ENDLESS = 10_000
 """Decisions within which a match must end that sets no `max_steps`."""
 MAGIC = b"pyrows1\n"
-NOTHING = Found()
+NOTHING = RandomPlay()
 TRIED, MOST_TRIED = 32, 128
 """Decisions that show what a game uses: the least, and the most where no match ends."""
 
@@ -66,7 +66,7 @@ class RowBatch:
     is_by_row = True
     """`final_obs` is a match's own last view, as the match gave it: it may equal the first one of the next match."""
 
-    def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> None:
+    def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: RandomPlay = NOTHING) -> None:
         self._make, self._around = make, Around(found)
         with StepKept():
             matches = [make() for _ in range(rows)]
@@ -373,7 +373,7 @@ class RowBatch:
 class TurnRowBatch(RowBatch):
     """As `RowBatch`, for games in turns: `league.types.Turns` as well."""
 
-    def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> None:
+    def __init__(self, make: Callable[[], Match], rows: int, identity: str, found: RandomPlay = NOTHING) -> None:
         self.to_act: BoolArray = np.ones((rows, SEATS), np.bool_)
         self.held: BoolArray = np.zeros(rows, np.bool_)
         super().__init__(make, rows, identity, found)
@@ -387,7 +387,7 @@ class TurnRowBatch(RowBatch):
         self.to_act[:] = [(0 in row.to_act, 1 in row.to_act) for row in self._rows]
 
 
-def make_batch(make: Callable[[], Match], rows: int, identity: str, found: Found = NOTHING) -> RowBatch:
+def make_batch(make: Callable[[], Match], rows: int, identity: str, found: RandomPlay = NOTHING) -> RowBatch:
     """`rows` matches side by side, of the kind that their class is: at once or in turns.
 
     found: what `look_around` found of the game.
@@ -395,13 +395,13 @@ def make_batch(make: Callable[[], Match], rows: int, identity: str, found: Found
     return (TurnRowBatch if make().rules().has_turns else RowBatch)(make, rows, identity, found)
 
 
-def look_around(make: Callable[[], Match], folder: Path | None) -> Found:
+def look_around(make: Callable[[], Match], folder: Path | None) -> RandomPlay:
     """What a game uses beside its `rng`, as random play of a match shows.
 
     folder: the game's own, in which relative paths are looked for where nothing is found in the current one.
     """
     for place in (None, folder):
-        with Around(Found(True, place)), suppress(FileNotFoundError):
+        with Around(RandomPlay(True, place)), suppress(FileNotFoundError):
             seed_globals(0)
             before = random.getstate(), np.random.get_state()
             try:
@@ -409,11 +409,11 @@ def look_around(make: Callable[[], Match], folder: Path | None) -> Found:
             except FileNotFoundError:
                 raise
             except Exception:  # told where it is played
-                return Found(True, place)
+                return RandomPlay(True, place)
             is_drawn = random.getstate() != before[0] or any(
                 not np.array_equal(x, y) for x, y in zip(np.random.get_state(), before[1], strict=True)
             )
-            return Found(is_drawn, place)
+            return RandomPlay(is_drawn, place)
     return NOTHING
 
 

@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Found:
+class RandomPlay:
     """What random play of a game showed."""
 
     draws: bool = False
@@ -36,7 +36,7 @@ class Around:
     found: what the game uses; of what it does not use nothing is kept.
     """
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: RandomPlay) -> None:
         self._found = found
         self._outer: list[Any] = []
 
@@ -68,7 +68,7 @@ def alike(call: Callable[[], Value], folder: Path | None) -> Value:
     """
     places = [None, folder] if folder is not None and folder != Path.cwd() else [None]
     for place in places:
-        with Around(Found(True, place)):
+        with Around(RandomPlay(True, place)):
             seed_globals(0)
             try:
                 return call()

@@ -50,7 +50,7 @@ DEATH_SIGNAL = 1
 """Of Linux's prctl."""
 
 
-class Part:
+class RowRange:
     """Rows [start, stop) of a batch.
 
     Args:
@@ -109,7 +109,7 @@ class Worker:
 
     def __init__(self, line: socket.socket, recipe: dict[str, str]) -> None:
         self._line, self._recipe = line, recipe
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, RowRange] = {}
         self._is_ready = False
 
     def serve(self) -> None:
@@ -148,7 +148,7 @@ class Worker:
             self._is_ready = True
         what, memory = json.loads(take(files[0])), files[1]
         try:
-            self._parts[slot] = Part(what, memory)
+            self._parts[slot] = RowRange(what, memory)
         finally:
             os.close(memory)
 

@@ -39,7 +39,7 @@ MAX_AGENTS = 2_000
 
 
 @dataclass(frozen=True)
-class Row:
+class PayoffRow:
     """One agent of a cross table. Rating and 95 % interval as on the leaderboard.
 
     nash, alpha_rank: its share, in [0, 1], of the two mixtures (`metagame.nash`, `metagame.alpha_rank`). group: counted
@@ -96,7 +96,7 @@ class Payoff(Result):
     game_id: str
     unit: Unit
     anchor: str | None
-    rows: tuple[Row, ...]
+    rows: tuple[PayoffRow, ...]
     score: tuple[tuple[float | None, ...], ...]
     games: tuple[tuple[int, ...], ...]
     groups: int
@@ -251,7 +251,7 @@ def _rows(
     ratings: Ratings,
     margins: Floats,
     largest: float,
-) -> tuple[Row, ...]:
+) -> tuple[PayoffRow, ...]:
     if not agents:
         return ()
     mixture, shares = nash(margins).rows, alpha_rank(margins)
@@ -260,7 +260,7 @@ def _rows(
     groups = sorted({int(ratings.group[ratings.index(agent)]) for agent in agents})
     ranks = {group: number for number, group in enumerate(groups, 1)}
     return tuple(
-        Row(
+        PayoffRow(
             agent_id=agent,
             name=called[i],
             rating=float(ratings.rating[ratings.index(agent)]),

@@ -34,7 +34,7 @@ SCORE = "score"
 NO_LEAD = Remark("no lead", "it does not beat the anchor yet", "train longer")
 
 
-class Games(NamedTuple):
+class MeanScore(NamedTuple):
     """A mean score, 0 to 1, and the games that it is of; a payoff is scaled to it."""
 
     score: float
@@ -55,8 +55,8 @@ class Rise:
     chance: that the mean of all these differences is above 0; None where nothing was played twice.
     """
 
-    bots: Mapping[str, tuple[Games, Games]]
-    first: Games | None
+    bots: Mapping[str, tuple[MeanScore, MeanScore]]
+    first: MeanScore | None
     chance: float | None
 
     @property
@@ -162,9 +162,9 @@ def risen(store: Reader, run: RunRow) -> Rise:
     Raises:
         StoreError: the store cannot be read.
     """
-    met: dict[str, dict[int, Games]] = {}
+    met: dict[str, dict[int, MeanScore]] = {}
     for against, step, games, score in store.scores_over_steps(run.run, run.game_id):
-        met.setdefault(against, {})[step] = Games(score, games)
+        met.setdefault(against, {})[step] = MeanScore(score, games)
     last = (1.0 - LAST) * max((step for scores in met.values() for step in scores), default=0)
     bots = {
         against: (scores[min(scores)], _mean([x for step, x in scores.items() if step >= last]))
@@ -181,9 +181,9 @@ def risen(store: Reader, run: RunRow) -> Rise:
     return Rise(bots, first, float(ndtr(mean / error)))
 
 
-def _mean(found: list[Games]) -> Games:
+def _mean(found: list[MeanScore]) -> MeanScore:
     games = sum(x.games for x in found)
-    return Games(sum(x.score * x.games for x in found) / games, games)
+    return MeanScore(sum(x.score * x.games for x in found) / games, games)
 
 
 def score_of(store: Reader, run: RunRow, anchor: str, until: float = math.inf) -> dict[str, float]:

@@ -14,7 +14,7 @@ from league.config.models import MOVING, SECTIONS
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingDoc:
     """One setting."""
 
     name: str
@@ -31,7 +31,9 @@ class Setting:
         return self.name in CHANGEABLE
 
 
-def settings_of(options: type[BaseModel] | None = None, rewards: Mapping[str, str] | None = None) -> Iterator[Setting]:
+def settings_of(
+    options: type[BaseModel] | None = None, rewards: Mapping[str, str] | None = None
+) -> Iterator[SettingDoc]:
     """Every setting, section by section.
 
     Args:
@@ -46,18 +48,18 @@ def settings_of(options: type[BaseModel] | None = None, rewards: Mapping[str, st
             yield from (_setting(section, key, schema) for key, schema in _fields(options))
         if section == "rewards":
             for term, meaning in (rewards or {}).items():
-                yield Setting(f"rewards.{term}", "a number; may move with the steps", _sentence(meaning))
+                yield SettingDoc(f"rewards.{term}", "a number; may move with the steps", _sentence(meaning))
 
 
 def _fields(model: type[BaseModel] | None) -> Iterator[tuple[str, dict[str, Any]]]:
     return iter(model.model_json_schema()["properties"].items() if model else ())
 
 
-def _setting(section: str, key: str, schema: Mapping[str, Any]) -> Setting:
+def _setting(section: str, key: str, schema: Mapping[str, Any]) -> SettingDoc:
     moves = "; may move with the steps" if key in MOVING.get(section, ()) else ""
     meaning = " ".join(str(schema.get("description", "")).split())
     own = meaning if key in COMMON_ENV_KEYS or section != "env" else _sentence(meaning)
-    return Setting(f"{section}.{key}", allowed(schema) + moves, own, tuple(_words(schema)))
+    return SettingDoc(f"{section}.{key}", allowed(schema) + moves, own, tuple(_words(schema)))
 
 
 def _sentence(text: str) -> str:

@@ -15,8 +15,8 @@ from league.errors import UsageError, command_line, nearest
 from league.faces.headline import headline
 from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance
-from league.faces.records import Alarm, Document, Game, Kept, Listed, Map, RunCard
-from league.faces.sections import Facts, lines_of, sections_of
+from league.faces.records import AlarmLine, Document, FilmedMatch, GameCard, Listed, Map, RunCard
+from league.faces.sections import RunFacts, lines_of, sections_of
 from league.maths.payoffs import means_of
 from league.maths.record import Record
 from league.store.liveness import runs as runs_of
@@ -94,7 +94,7 @@ def _wanted(
     return list(found.values())
 
 
-def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) -> Facts:
+def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) -> RunFacts:
     with store.reading():
         curves = store.metric_curves(row.run, POINTS)
         snapshots, seats = store.snapshots(row.run), store.training_seats(row.run)
@@ -105,7 +105,7 @@ def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) 
         itself = f"itself at step {against[len(row.run) + 1 :]}" if against.startswith(f"{row.run}@") else against
         scores.setdefault(itself, []).append((step, games, score))
     steps = _steps_of(row)
-    return Facts(
+    return RunFacts(
         row=row,
         status=status,
         learner=learner,
@@ -134,13 +134,13 @@ def _total_steps(row: RunRow) -> int | None:
 
 def _game(
     store: Reader,
-    facts: dict[str, Facts],
+    facts: dict[str, RunFacts],
     board: Board,
     met: Mapping[tuple[str, str], Record],
     kept: Sequence[KeptMatch],
     found: Sequence[Finding],
     films: Films | None,
-) -> Game:
+) -> GameCard:
     by_id = {entry.agent_id: entry for entry in board.entries}
     for x in facts.values():
         x.rated = [(row.step, by_id[row.agent_id]) for row in x.snapshots if row.agent_id in by_id]
@@ -155,7 +155,7 @@ def _game(
     lines = lines_of(facts.values())
     told = tuple(_alarm(x, store) for x in found)
     matches = [x for x in kept if {x.seat0_agent, x.seat1_agent} <= near]
-    return Game(
+    return GameCard(
         game=board.game,
         game_id=board.game_id,
         summary=headline(board, facts, met, told, store.path),
@@ -213,20 +213,20 @@ def _scaled(record: Record, place: int) -> float:
     return value if record.payoff is None else 0.5 + value / (2.0 * record.payoff.bound)
 
 
-def _kept(x: KeptMatch, names: Mapping[str, str], store: Reader) -> Kept:
+def _kept(x: KeptMatch, names: Mapping[str, str], store: Reader) -> FilmedMatch:
     a, b = (names.get(agent, agent[:SHORT_HASH]) for agent in (x.seat0_agent, x.seat1_agent))
     is_named = x.seat0_agent in names and x.seat1_agent in names
     watch = command_line("watch", a, b, "--kept", "--out", "match.html", store=store.path) if is_named else ""
-    return Kept(key_of(x), a, b, x.winner, x.end_reason.replace("_", " "), x.steps, x.run, watch)
+    return FilmedMatch(key_of(x), a, b, x.winner, x.end_reason.replace("_", " "), x.steps, x.run, watch)
 
 
-def _alarm(finding: Finding, store: Reader) -> Alarm:
+def _alarm(finding: Finding, store: Reader) -> AlarmLine:
     state = {True: "raised", False: "quiet", None: "unknown"}[finding.is_raised]
     command = command_line("query", finding.query, store=store.path)
-    return Alarm(finding.kind, finding.about, state, finding.sentence, command)
+    return AlarmLine(finding.kind, finding.about, state, finding.sentence, command)
 
 
-def _card(x: Facts, line: str) -> RunCard:
+def _card(x: RunFacts, line: str) -> RunCard:
     row = x.row
     return RunCard(
         run=row.run,

@@ -8,8 +8,8 @@ from pathlib import Path
 from league.boards.naming import LEAST_GAMES, strength
 from league.boards.standings import Board, Entry
 from league.errors import command
-from league.faces.records import Alarm
-from league.faces.sections import Facts
+from league.faces.records import AlarmLine
+from league.faces.sections import RunFacts
 from league.maths.record import Record
 
 VERDICTS = ("loses to", "is neither clearly better nor clearly worse than", "beats")
@@ -18,9 +18,9 @@ VERDICTS = ("loses to", "is neither clearly better nor clearly worse than", "bea
 
 def headline(
     board: Board,
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, RunFacts],
     met: Mapping[tuple[str, str], Record],
-    alarms: Sequence[Alarm],
+    alarms: Sequence[AlarmLine],
     store: Path,
 ) -> str:
     """A paragraph about the runs of one game. The first sentence has the best snapshot's score against each bot.

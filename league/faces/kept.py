@@ -15,7 +15,7 @@ import numpy.typing as npt
 from league.acts import act
 from league.arena.templates import packed
 from league.errors import LeagueError
-from league.faces.sections import Facts
+from league.faces.sections import RunFacts
 from league.store.reading import Reader
 from league.store.rows import KeptMatch
 from league.types import SEATS
@@ -73,8 +73,8 @@ class Films:
             self._packed[key] = found
         return self._packed[key]
 
-    def tell_actions(self, facts: Iterable[Facts], kept: Sequence[KeptMatch]) -> None:
-        """Sets `Facts.actions` of runs from what their snapshots did in matches that are kept."""
+    def tell_actions(self, facts: Iterable[RunFacts], kept: Sequence[KeptMatch]) -> None:
+        """Sets `RunFacts.actions` of runs from what their snapshots did in matches that are kept."""
         newest = {key_of(match): match for match in kept[:MOST_TOLD]}
         with self._store.reading():
             contents = {key: self._content(key) for key in newest if key not in self._shares}

@@ -56,7 +56,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class View:
+class PageData:
     """What was worked out for one choice of runs, as JSON."""
 
     body: bytes
@@ -66,7 +66,7 @@ class View:
     read_at: float
 
 
-class Views:
+class PageCache:
     """What is shown of a store, for any number of readers at once.
 
     Args:
@@ -88,7 +88,7 @@ class Views:
     ) -> None:
         self._store, self._clock, self._sleep = Store.open(path, say), clock, sleep
         self._films = Films(self._store, say)
-        self._views: dict[tuple[str, ...], View] = {}
+        self._views: dict[tuple[str, ...], PageData] = {}
         self._working = threading.Lock()
         """Held by the thread that uses the store: it and what reads it are not for several threads at once."""
         self._waiting = 0
@@ -96,7 +96,7 @@ class Views:
         self._free_at = -math.inf
         """When the work done so far is `SHARE` of the time since it began."""
 
-    def view(self, names: Sequence[str]) -> View:
+    def view(self, names: Sequence[str]) -> PageData:
         """What is shown of these runs: what was worked out last, unless that is too old and nobody is at it.
 
         A choice that was not shown yet waits until its work takes no more than `SHARE` of a core.
@@ -154,22 +154,22 @@ class Views:
             spent = 0.0 if is_first else time.process_time() - began
             self._free_at = self._clock() + spent / SHARE
 
-    def _is_recent(self, view: View) -> bool:
+    def _is_recent(self, view: PageData) -> bool:
         return self._clock() - view.read_at < LEAST_SECONDS or self._clock() < self._free_at
 
-    def _is_due(self, view: View) -> bool:
+    def _is_due(self, view: PageData) -> bool:
         """Whether it is to be worked out again; for the thread whose turn it is."""
         if self._is_recent(view):
             return False
         return self._clock() - view.read_at > LONGEST_SECONDS or self._store.view.looks() != view.seen
 
-    def _made(self, key: tuple[str, ...]) -> View:
+    def _made(self, key: tuple[str, ...]) -> PageData:
         seen = self._store.view.looks()
         found = to_json(read(self._store, key, self._films))
         body = json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
         told = {**found, "made_at": ""}  # else no two were ever the same
         tag = hashlib.sha256(json.dumps(told, allow_nan=False).encode()).hexdigest()[:32]
-        view = View(body, f'"{tag}"', seen, self._clock())
+        view = PageData(body, f'"{tag}"', seen, self._clock())
         self._views.pop(key, None)
         while len(self._views) >= MOST_VIEWS:
             del self._views[next(iter(self._views))]
@@ -177,7 +177,7 @@ class Views:
         return view
 
 
-def make_app(views: Views) -> Starlette:
+def make_app(views: PageCache) -> Starlette:
     """The pages and what their script fetches, to be read from this machine alone."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -241,7 +241,7 @@ def serve(
     import uvicorn
 
     check_number("port", port, 0, MAX_PORT, f"a port of this machine, {PORT} if not given; 0: a free one")
-    views = Views(Path(store), say)
+    views = PageCache(Path(store), say)
     config = uvicorn.Config(make_app(views), log_level="error", access_log=False, lifespan="off", server_header=False)
     logging.getLogger("uvicorn.error").addFilter(_is_no_broken_request)
     with _listening(port) as listener:

@@ -36,7 +36,7 @@ MOST_CURVES = 8
 
 
 @dataclass(frozen=True, repr=False)
-class Table(Result):
+class StoreTable(Result):
     """Rows of a store, copied into memory; the store is free again."""
 
     columns: tuple[str, ...]
@@ -95,7 +95,7 @@ def _are_numbers(column: Sequence[Any]) -> bool:
     return bool(kept) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in kept)
 
 
-def query(sql: str, *, store: str | Path = DEFAULT_STORE) -> Table:
+def query(sql: str, *, store: str | Path = DEFAULT_STORE) -> StoreTable:
     """Runs one SELECT on the store, within the limits of `league query`: 30 seconds, 1,000,000 rows, 256 MiB.
 
     Args:
@@ -108,10 +108,10 @@ def query(sql: str, *, store: str | Path = DEFAULT_STORE) -> Table:
         StoreError: it took too long, or the store cannot be read.
     """
     columns, rows = Store.open(Path(store)).query(sql)
-    return Table(tuple(unique(columns)), tuple(rows))
+    return StoreTable(tuple(unique(columns)), tuple(rows))
 
 
-def runs(*, store: str | Path = DEFAULT_STORE) -> Table:
+def runs(*, store: str | Path = DEFAULT_STORE) -> StoreTable:
     """The runs of a store, oldest first, with their true status: `died` is one whose process was killed.
 
     Raises:
@@ -127,10 +127,10 @@ def runs(*, store: str | Path = DEFAULT_STORE) -> Table:
         )
         for row, status in liveness.runs(opened)
     ]
-    return Table(columns, tuple(rows))
+    return StoreTable(columns, tuple(rows))
 
 
-def metrics(run: str, *, store: str | Path = DEFAULT_STORE) -> Table:
+def metrics(run: str, *, store: str | Path = DEFAULT_STORE) -> StoreTable:
     """A run's metrics: a row an update, a column a metric (docs/training.md); None where it has no number then.
 
     Raises:
@@ -146,7 +146,7 @@ def metrics(run: str, *, store: str | Path = DEFAULT_STORE) -> Table:
     for update, steps, name, value in found:
         updates.setdefault((update, steps), {})[name] = value
     rows = tuple((update, steps, *map(values.get, names)) for (update, steps), values in updates.items())
-    return Table(("update", "steps", *names), rows)
+    return StoreTable(("update", "steps", *names), rows)
 
 
 def payoff(run: str | None = None, *, store: str | Path = DEFAULT_STORE) -> Payoff:

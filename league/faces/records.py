@@ -58,7 +58,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Section:
+class FigureGroup:
     """Figures that belong together."""
 
     id: str
@@ -86,7 +86,7 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Kept:
+class FilmedMatch:
     """A match that is kept whole. a sat in seat 0; winner: a seat, or -1."""
 
     key: str
@@ -101,7 +101,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Alarm:
+class AlarmLine:
     """A sentence of `league alarms`; state: raised, quiet or unknown."""
 
     kind: str
@@ -135,22 +135,22 @@ class RunCard:
 
 
 @dataclass(frozen=True)
-class Game:
+class GameCard:
     """Everything of one game."""
 
     game: str
     game_id: str
     summary: str
     lines: tuple[Line, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[FigureGroup, ...]
     board: tuple[Entry, ...]
     notes: tuple[str, ...]
     unit: Unit
     """Of the ratings."""
     anchor: str
     map: Map
-    matches: tuple[Kept, ...]
-    alarms: tuple[Alarm, ...]
+    matches: tuple[FilmedMatch, ...]
+    alarms: tuple[AlarmLine, ...]
     runs: tuple[RunCard, ...]
 
 
@@ -175,7 +175,7 @@ class Document:
     store: str
     made_at: str
     summary: str
-    games: tuple[Game, ...]
+    games: tuple[GameCard, ...]
     listed: tuple[Listed, ...]
 
 

@@ -30,7 +30,7 @@ MOST_MATCHES = 500
 
 
 @dataclass(frozen=True)
-class Report:
+class WrittenReport:
     """A report that was written."""
 
     path: str
@@ -48,7 +48,7 @@ def report(
     matches: int = MATCHES,
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] = lambda message: None,
-) -> Report:
+) -> WrittenReport:
     """Writes a page about runs; nothing is written to the store.
 
     Args:
@@ -75,7 +75,7 @@ def report(
     with new_file(out, "--out") as draft:
         draft.write_text(text, encoding="utf-8")
     names = tuple(run.run for game in document.games for run in game.runs)
-    return Report(str(out), document.summary, names, count, len(text.encode()))
+    return WrittenReport(str(out), document.summary, names, count, len(text.encode()))
 
 
 def _check(document: Document, store: Path, say: Callable[[str], None]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from league.boards.readings import healthy, units
 from league.boards.standings import Entry
-from league.faces.records import Line, Panel, Section, Series
+from league.faces.records import FigureGroup, Line, Panel, Series
 from league.maths.ratings import Unit
 from league.maths.record import Record, wilson
 from league.maths.seeds import across
@@ -59,7 +59,7 @@ Curve = tuple[Sequence[float], Sequence[float], Sequence[float] | None, Sequence
 
 
 @dataclass
-class Facts:
+class RunFacts:
     """What is known of one run."""
 
     row: RunRow
@@ -82,7 +82,7 @@ class Facts:
     """Action -> its share of a snapshot's decisions, by step."""
 
 
-def lines_of(facts: Iterable[Facts]) -> tuple[Line, ...]:
+def lines_of(facts: Iterable[RunFacts]) -> tuple[Line, ...]:
     """The runs, those that differ by their seed alone as one line."""
     alike: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
     for x in facts:
@@ -98,7 +98,7 @@ def _called(runs: Sequence[str]) -> str:
     return f"{bare.pop()}* ({len(runs)} seeds)" if len(bare) == 1 else f"{runs[0]} and {len(runs) - 1} more seeds"
 
 
-def sections_of(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> tuple[Section, ...]:
+def sections_of(facts: Mapping[str, RunFacts], lines: Sequence[Line], unit: Unit) -> tuple[FigureGroup, ...]:
     """All sections that have a figure, in their order. unit: of the ratings."""
     found = (
         _strength(facts, lines, unit),
@@ -129,7 +129,7 @@ def _drawn(lines: Sequence[Line], curve: Callable[[str], Curve | None]) -> tuple
     return tuple(series)
 
 
-def _metric(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | None]:
+def _metric(facts: Mapping[str, RunFacts], name: str) -> Callable[[str], Curve | None]:
     def curve(run: str) -> Curve | None:
         points = facts[run].metrics.get(name)
         if not points:
@@ -141,7 +141,7 @@ def _metric(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | No
     return curve
 
 
-def _strength(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> Section:
+def _strength(facts: Mapping[str, RunFacts], lines: Sequence[Line], unit: Unit) -> FigureGroup:
     def curve(run: str) -> Curve | None:
         rated = facts[run].rated
         lower, upper = [entry.lower for _, entry in rated], [entry.upper for _, entry in rated]
@@ -150,10 +150,10 @@ def _strength(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> 
     series = _drawn(lines, curve)
     note = "Rating of each snapshot from evaluation games, with its 95 % interval."
     title = "rating, Elo points" if unit == "elo" else "payoff a match"
-    return Section("strength", "Strength", note, (Panel(title, series),) if series else ())
+    return FigureGroup("strength", "Strength", note, (Panel(title, series),) if series else ())
 
 
-def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) -> Section:
+def _opponents(facts: Mapping[str, RunFacts], lines: Sequence[Line], unit: Unit) -> FigureGroup:
     games: defaultdict[str, int] = defaultdict(int)
     for x in facts.values():
         for opponent, points in x.scores.items():
@@ -175,10 +175,10 @@ def _opponents(facts: Mapping[str, Facts], lines: Sequence[Line], unit: Unit) ->
     scale = "win 1, draw 1/2" if unit == "elo" else "its payoff, from 0 for the largest loss to 1 for the largest gain"
     note = f"Score a game ({scale}) of each snapshot in evaluation games, with its 95 % interval."
     note += f" {left} more opponents are left out." if left else ""
-    return Section("opponents", "Score per opponent", note, tuple(panels))
+    return FigureGroup("opponents", "Score per opponent", note, tuple(panels))
 
 
-def _learning(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _learning(facts: Mapping[str, RunFacts], lines: Sequence[Line]) -> FigureGroup:
     panels = []
     of = units(json.loads(next(iter(facts.values())).row.config)) if facts else {}
     for name in LEARNING:
@@ -189,7 +189,7 @@ def _learning(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
             panels.append(Panel(title, series, healthy=healthy(name, seen, of.get(name, 1.0))))
     note = "One point an update, or the mean of several with their least and most. Green: where a healthy run lies."
     note += " Draws, length and first seat are of training matches."
-    return Section("learning", "Learning", note, tuple(panels))
+    return FigureGroup("learning", "Learning", note, tuple(panels))
 
 
 def _moves(series: Iterable[Series]) -> bool:
@@ -197,14 +197,14 @@ def _moves(series: Iterable[Series]) -> bool:
     return len(values) > 1
 
 
-def _rewards(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _rewards(facts: Mapping[str, RunFacts], lines: Sequence[Line]) -> FigureGroup:
     found: dict[str, dict[str, Whole]] = {}
     for line in lines[:MOST_STACKED]:
         terms = sorted({name for run in line.members for name in facts[run].metrics if name.startswith(REWARD)})
         curves = {name.removeprefix(REWARD): _typical(line, _metric(facts, name)) for name in terms}
         found[line.name] = {name: curve for name, curve in curves.items() if curve is not None and any(curve[1])}
     note = "What each term weighs in the learner's reward: its weighted sum a match without its sign, as a share."
-    return Section("rewards", "Reward shares", note, _stacks(found))
+    return FigureGroup("rewards", "Reward shares", note, _stacks(found))
 
 
 def _typical(line: Line, curve: Callable[[str], Curve | None]) -> Whole | None:
@@ -250,7 +250,7 @@ def _shares(parts: Mapping[str, Whole]) -> dict[str, tuple[Sequence[float], list
     }
 
 
-def _actions(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _actions(facts: Mapping[str, RunFacts], lines: Sequence[Line]) -> FigureGroup:
     found: dict[str, dict[str, Whole]] = {}
     for line in lines[:MOST_STACKED]:
         names = dict.fromkeys(name for run in line.members for name in facts[run].actions)
@@ -263,10 +263,10 @@ def _actions(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
         if curves
     ]
     note = "In what share of its decisions each snapshot chose an action, or held a key, in the matches that are kept."
-    return Section("actions", "Action shares", note, tuple(panels))
+    return FigureGroup("actions", "Action shares", note, tuple(panels))
 
 
-def _action(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | None]:
+def _action(facts: Mapping[str, RunFacts], name: str) -> Callable[[str], Curve | None]:
     def curve(run: str) -> Curve | None:
         points = facts[run].actions.get(name, [])
         return [step for step, _ in points], [share for _, share in points], None, None
@@ -274,7 +274,7 @@ def _action(facts: Mapping[str, Facts], name: str) -> Callable[[str], Curve | No
     return curve
 
 
-def _behaviour(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _behaviour(facts: Mapping[str, RunFacts], lines: Sequence[Line]) -> FigureGroup:
     names = sorted({name for x in facts.values() for name in x.metrics if name.startswith(BEHAVIOUR)})
     panels = [
         Panel(name.removeprefix(BEHAVIOUR).replace("_", " ") + " a match", _drawn(lines, _metric(facts, name)))
@@ -283,10 +283,10 @@ def _behaviour(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
     endings = {line.name: _endings(facts, line) for line in lines[:MOST_STACKED]}
     panels += _stacks(endings, "how matches end, ")
     note = "Of the learner in training, mean a match."
-    return Section("behaviour", "Behaviour", note, tuple(panels))
+    return FigureGroup("behaviour", "Behaviour", note, tuple(panels))
 
 
-def _endings(facts: Mapping[str, Facts], line: Line) -> dict[str, Whole]:
+def _endings(facts: Mapping[str, RunFacts], line: Line) -> dict[str, Whole]:
     counts: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
     for run in line.members:
         for step, reason, count in facts[run].endings:
@@ -295,7 +295,7 @@ def _endings(facts: Mapping[str, Facts], line: Line) -> dict[str, Whole]:
     return {reason: (steps, [own.get(step, 0.0) for step in steps]) for reason, own in counts.items()}
 
 
-def _seats(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
+def _seats(facts: Mapping[str, RunFacts], lines: Sequence[Line]) -> FigureGroup:
     runs = [run for line in lines for run in line.members if facts[run].seats]
     series = []
     for seat, name in enumerate(("first seat", "second seat")):
@@ -304,4 +304,4 @@ def _seats(facts: Mapping[str, Facts], lines: Sequence[Line]) -> Section:
         series.append(Series(name, "", runs, score, lower, upper))
     note = "The learner's score a game in training from either seat, with its 95 % interval."
     panel = Panel("score by seat", tuple(series), "bars", range=(0.0, 1.0), even=0.5)
-    return Section("seats", "Seat balance", note, (panel,) if runs else ())
+    return FigureGroup("seats", "Seat balance", note, (panel,) if runs else ())

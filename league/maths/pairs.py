@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class Played(NamedTuple):
+class PlayedGame(NamedTuple):
     """One game: who sat where, its cluster, the score of seat 0 (1, 1/2, 0), and its payoff or None."""
 
     seat0: str
@@ -52,7 +52,7 @@ class PairSums:
     is_paid: bool
 
     @classmethod
-    def of(cls, games: Iterable[Played]) -> PairSums:
+    def of(cls, games: Iterable[PlayedGame]) -> PairSums:
         """The sums of some games; those of an agent against itself say nothing and are left out."""
         clusters: dict[tuple[str, str], dict[Hashable, list[tuple[bool, float, float]]]] = {}
         is_paid = True

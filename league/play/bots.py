@@ -22,7 +22,7 @@ without masks everything. rng: seeded for this one decision.
 """
 
 
-class Choices(Protocol):
+class ActionChoices(Protocol):
     """The actions of a game as bots speak of them (`league.envs.matches.mixtures.choices_of`)."""
 
     spec: ActionSpec
@@ -73,7 +73,7 @@ class BotPolicy(nn.Module):
         device: where actions are wanted.
     """
 
-    def __init__(self, name: str, bot: Bot, choices: Choices, device: torch.device) -> None:
+    def __init__(self, name: str, bot: Bot, choices: ActionChoices, device: torch.device) -> None:
         super().__init__()
         self.name, self._bot, self._choices = name, bot, choices
         self._type = np.dtype(np.float32 if choices.spec.has_real else np.int64)

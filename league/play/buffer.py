@@ -12,7 +12,7 @@ from torch import Tensor
 from league.device import sent
 from league.play.lanes import Lane
 from league.play.nets import LearnerStep
-from league.play.turns import Views
+from league.play.turns import WaitingViews
 from league.types import (
     MatchResult,
     PolicyState,
@@ -44,7 +44,7 @@ class RolloutBuffer:
         self._last_value = torch.zeros(num_rows, device=device)
         self._reward = np.zeros(self._shape, np.float32)
         self._ends, self._is_first = np.zeros(self._shape, np.bool_), np.zeros(self._shape, np.bool_)
-        self.views = Views(num_steps, num_rows)
+        self.views = WaitingViews(num_steps, num_rows)
 
     def keep(self, t: int, lane: Lane, step: LearnerStep) -> None:
         """The nets' step number t."""

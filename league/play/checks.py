@@ -18,7 +18,7 @@ MOST_TUPLES = 20
 """Legal tuples that are told one by one."""
 
 
-class Moment(NamedTuple):
+class BeforeStep(NamedTuple):
     """A batch, or one row of it, just before a step: from here the step can be made once more."""
 
     state: bytes
@@ -28,7 +28,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArrayEntry:
     """One entry of a batch's arrays.
 
     what: `obs`, `mask`, `action`, `reward_terms` or `final_obs`.
@@ -56,18 +56,18 @@ class BatchError(LeagueError):
         self,
         text: str,
         batch: MatchBatch,
-        entry: Entry,
+        entry: ArrayEntry,
         *,
         kind: str,
         is_played: bool,
-        before: Moment | None,
+        before: BeforeStep | None,
     ) -> None:
         super().__init__(f"{batch.spec.name} row {entry.row}, seat {entry.seat}: {text}")
         self.text, self.batch, self.entry = text, batch, entry
         self.kind, self.is_played, self.before = kind, is_played, before
 
 
-def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = None) -> None:
+def check_finite(batch: MatchBatch, *, is_played: bool, before: BeforeStep | None = None) -> None:
     """Looks through all that the nets and the learner read of a batch after its step (`is_played`) or its reset.
 
     Raises:
@@ -84,7 +84,7 @@ def check_finite(batch: MatchBatch, *, is_played: bool, before: Moment | None = 
         row, seat, index = (int(i) for i in np.argwhere(~np.isfinite(array))[0])
         name = _term(batch.spec, index) if what == "reward_terms" else place(batch.spec, what, index)
         text = f"{name} is {array[row, seat, index]}, not a finite number; the game has a bug, or its state overflowed"
-        entry = Entry(row, seat, what, index)
+        entry = ArrayEntry(row, seat, what, index)
         raise BatchError(text, batch, entry, kind="not_finite", is_played=is_played, before=before)
 
 

@@ -16,7 +16,7 @@ import torch
 from league.acts import advance
 from league.device import autocast, sent
 from league.errors import SnapshotError, UsageError, code_told
-from league.maths.pairs import PairCounts, PairSums, Played
+from league.maths.pairs import PairCounts, PairSums, PlayedGame
 from league.maths.record import Record
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.recording import Recorder, Recording
@@ -600,5 +600,5 @@ def counts_of(results: Sequence[MatchResult]) -> PairCounts:
         outcomes[result.agents][result.outcome_of(result.agents[0])] += 1
     found = np.array(list(outcomes.values()), np.int64).reshape(-1, 3).T
     first, second = (tuple(agents[seat] for agents in outcomes) for seat in range(SEATS))
-    played = (Played(*x.agents, x.seed, x.score_of(x.agents[0]), x.payoff) for x in kept)
+    played = (PlayedGame(*x.agents, x.seed, x.score_of(x.agents[0]), x.payoff) for x in kept)
     return PairCounts(first, second, *found, sums=PairSums.of(played))

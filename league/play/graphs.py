@@ -29,7 +29,7 @@ class Changing(Protocol):
         """Its tensors, in an order that does not change."""
 
 
-class Recorder(Protocol):
+class GraphCapture(Protocol):
     """Captures a piece of work on a device, to do it again. Tests put a double in its place that runs on a CPU."""
 
     def capture(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
@@ -55,7 +55,7 @@ class CudaRecorder:
         self._memory = torch.cuda.graph_pool_handle()
 
     def capture(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-        """See `Recorder.capture`."""
+        """See `GraphCapture.capture`."""
         stream, drawn = torch.cuda.current_stream(self._generator.device), self._generator.get_state()
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
@@ -87,7 +87,7 @@ class CudaRecorder:
 
 
 @dataclass
-class _Known(Generic[Given, Result]):
+class _Captured(Generic[Given, Result]):
     """A call that has been made before."""
 
     given: list[Given]
@@ -117,14 +117,14 @@ class StepGraphs(Generic[Given, Result]):
         generator: torch.Generator,
         precision: str,
         say: Callable[[str], None],
-        recorder: Recorder | None = None,
+        recorder: GraphCapture | None = None,
     ) -> None:
         self._say, self._recorder = say, recorder
         if recorder is None and generator.device.type == "cuda":
             self._recorder = CudaRecorder(generator, precision)
         if self._recorder is None:
             say(f"learner.compile: {generator.device.type} has no CUDA graphs; steps run as they are")
-        self._known: dict[Hashable, _Known[Given, Result]] = {}
+        self._known: dict[Hashable, _Captured[Given, Result]] = {}
 
     def call(
         self, key: Hashable, work: Callable[[list[Given]], Result], given: list[Given], reads: Iterable[Tensor]
@@ -147,7 +147,7 @@ class StepGraphs(Generic[Given, Result]):
         if known is None:  # the first call warms up what capture must not
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = _Known(given, addresses)
+            self._known[key] = _Captured(given, addresses)
             return work(given)
         fixed = known.given
         there, now = ([x for part in side for x in part.tensors()] for side in (fixed, given))

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from league.acts import act
 from league.errors import GuardError
-from league.play.checks import BatchError, Entry, check_finite, seed_of
+from league.play.checks import ArrayEntry, BatchError, check_finite, seed_of
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets, LearnerStep
 from league.play.opponents import NO_SLOT, Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
-from league.play.turns import MAX_WAIT, LaneTurns, Views
+from league.play.turns import MAX_WAIT, LaneTurns, WaitingViews
 from league.types import EXTERNAL, BoolArray, Closing, MatchBatch, MatchResult, Origin, Turns, ends_of
 
 
@@ -91,7 +91,7 @@ class Lane:
         waiting = self.turns.waiting(self.matches.seats)
         if self.turns.waited > MAX_WAIT and waiting.any():
             row = int(waiting.argmax())
-            entry = Entry(row, int(self.matches.seats[row]), "to_act", None)
+            entry = ArrayEntry(row, int(self.matches.seats[row]), "to_act", None)
             text = f"it has not been to act for {MAX_WAIT:,} steps; the game has a bug"
             raise BatchError(text, self.batch, entry, kind="no_turn", is_played=False, before=None)
         return bool(waiting.any())
@@ -109,7 +109,7 @@ class Lane:
         """Counts the step that the games have just made; (B,) where a match ended."""
         return self.matches.add(self.batch, None if self.turns is None else self.turns.held)
 
-    def watch(self, before: int, ended: BoolArray, views: Views) -> None:
+    def watch(self, before: int, ended: BoolArray, views: WaitingViews) -> None:
         """Who waits after a step looks on; `views` keep what the learner sees before its step number `before`."""
         turns = self.turns
         assert turns is not None

@@ -25,11 +25,11 @@ WORDS = {
     "parts": "parts of a minibatch",
     "version": "version of league",
 }
-"""What is said of each part of a `Setting` that is another one than before."""
+"""What is said of each part of a `ExecutionSetting` that is another one than before."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class ExecutionSetting:
     """What a run's bits depend on beside its config and seed, as its state keeps it."""
 
     device: str
@@ -137,13 +137,13 @@ def _regrouped_states(
 
 
 def told(
-    run: str, saved: Mapping[str, Any], now: Setting, taken: Taken | None, seeded: Sequence[str]
+    run: str, saved: Mapping[str, Any], now: ExecutionSetting, taken: Taken | None, seeded: Sequence[str]
 ) -> list[tuple[str, str]]:
     """What goes on otherwise than it was saved, as (kind of event, line): nothing where all is as it was.
 
     Args:
         run: its name.
-        saved: of the state, `Setting.to_json` or a part of it.
+        saved: of the state, `ExecutionSetting.to_json` or a part of it.
         now: the setting here.
         taken: what was taken over of the matches; None where the state had none.
         seeded: global generators that did not take the saved state (`league.play.randomness`).

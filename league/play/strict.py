@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from league.acts import act
 from league.errors import GuardError
-from league.play.checks import BatchError, Entry, Moment, mask_words, place
+from league.play.checks import ArrayEntry, BatchError, BeforeStep, mask_words, place
 from league.types import EXTERNAL, SEATS, BoolArray, MatchBatch
 
 ARRAYS = ("obs", "mask", "actions", "reward_terms", "terminated", "truncated", "final_obs", "result", "controllers")
@@ -45,7 +45,7 @@ class StrictMasks:
         self._row_state: Callable[[int], bytes] | None = getattr(batch, "row_state", None)
         self.twin = make(batch.num_rows if self._row_state is None else 1)
         self._arrays = _arrays(batch)
-        self.now: Moment | None = None
+        self.now: BeforeStep | None = None
         """What the step is made from that is about to be made; None where it is not looked at."""
         self._since = time.perf_counter()
         self._played = self._spent = 0.0
@@ -141,7 +141,7 @@ class StrictMasks:
             text = (
                 f"to_act is {not deciding[at, seat]}, rebuilt from the state {deciding[at, seat]}; the game has a bug"
             )
-            raise self._error(text, Entry(first + at, seat, "action", None), before)
+            raise self._error(text, ArrayEntry(first + at, seat, "action", None), before)
         for name, stored, rebuilt in (("obs", batch.obs, twin.obs), ("mask", batch.mask, twin.mask)):
             if stored is None or rebuilt is None:
                 continue
@@ -155,11 +155,11 @@ class StrictMasks:
                 seen, real = stored[first + at, seat, index], rebuilt[at, seat, index]
                 masks = self._masks(first + at, seat, first)
                 text = f"{where} is {seen}, rebuilt from the state {real}{masks}; the game has a bug"
-                raise self._error(text, Entry(first + at, seat, name, index), before)
+                raise self._error(text, ArrayEntry(first + at, seat, name, index), before)
         self._check_range(before)
         self._check_actions(first, before)
 
-    def _check_actions(self, first: int, before: Moment | None) -> None:
+    def _check_actions(self, first: int, before: BeforeStep | None) -> None:
         batch = self._batch
         if batch.mask is None and not batch.spec.action.has_real:
             return
@@ -169,12 +169,12 @@ class StrictMasks:
         for row, seat in np.argwhere(played & ~batch.spec.action.is_legal(actions, batch.mask)).tolist():
             action = batch.actions[row, seat].tolist()
             text = f"action {action} is not legal{self._masks(row, seat, first)}; the policy or the game has a bug"
-            raise self._error(text, Entry(row, seat, "action", None), before)
+            raise self._error(text, ArrayEntry(row, seat, "action", None), before)
 
-    def _moment(self, row: int) -> Moment:
+    def _moment(self, row: int) -> BeforeStep:
         if self._row_state is None:
-            return Moment(self._batch.get_state(), self._batch.actions.copy())
-        return Moment(self._row_state(row), self._batch.actions[row : row + 1].copy(), row)
+            return BeforeStep(self._batch.get_state(), self._batch.actions.copy())
+        return BeforeStep(self._row_state(row), self._batch.actions[row : row + 1].copy(), row)
 
     def _check_in_place(self) -> None:
         for name, array in _arrays(self._batch).items():
@@ -185,7 +185,7 @@ class StrictMasks:
                     "strict_masks",
                 )
 
-    def _check_range(self, before: Moment | None) -> None:
+    def _check_range(self, before: BeforeStep | None) -> None:
         batch = self._batch
         low, high = batch.spec.obs_range
         if low <= batch.obs.min() and batch.obs.max() <= high:
@@ -194,16 +194,16 @@ class StrictMasks:
         row, seat, index = (int(i) for i in np.argwhere(~((low <= batch.obs) & (batch.obs <= high)))[0])
         where, value = place(batch.spec, "obs", index), batch.obs[row, seat, index]
         text = f"{where} is {value}, outside obs_range {batch.spec.obs_range}; the game has a bug"
-        raise self._error(text, Entry(row, seat, "obs", index), before)
+        raise self._error(text, ArrayEntry(row, seat, "obs", index), before)
 
-    def _check_parts(self, before: Moment | None) -> None:
+    def _check_parts(self, before: BeforeStep | None) -> None:
         batch = self._batch
         for part in batch.spec.observation or ():
             if part.problem(batch.obs):
                 both = np.ndindex(batch.num_rows, SEATS)
                 row, seat = next(place for place in both if part.problem(batch.obs[place]))
                 text = f"obs: {part.problem(batch.obs[row, seat])}; the game has a bug"
-                raise self._error(text, Entry(row, seat, "obs", part.start), before)
+                raise self._error(text, ArrayEntry(row, seat, "obs", part.start), before)
 
     def _masks(self, row: int, seat: int, first: int) -> str:
         """What is allowed by the mask that the nets saw, and where the twin has the row by the rebuilt one.
@@ -218,7 +218,7 @@ class StrictMasks:
             return told
         return f"{told}, as rebuilt: {mask_words(spec, self.twin.mask[row - first, seat])}"
 
-    def _error(self, text: str, entry: Entry, before: Moment | None) -> BatchError:
+    def _error(self, text: str, entry: ArrayEntry, before: BeforeStep | None) -> BatchError:
         return BatchError(text, self._batch, entry, kind="strict_masks", is_played=False, before=before)
 
 

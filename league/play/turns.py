@@ -62,7 +62,7 @@ class LaneTurns:
         return self.acting[:, ::-1] & ~self._to_act & ~ended[:, None]
 
 
-class Views:
+class WaitingViews:
     """What the learner's seats of a rollout have seen while they waited.
 
     Args:

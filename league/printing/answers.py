@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from league.arena.replays import Played
     from league.arena.watching import Film
     from league.boards.alarms import Finding
-    from league.faces.report import Report
+    from league.faces.report import WrittenReport
     from league.sessions.exploitability import Exploit
-    from league.sessions.failures import Finding as Shown
+    from league.sessions.failures import ReplayedFailure as Shown
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
     from league.store.exchange import Imported
@@ -149,7 +149,7 @@ def print_played(p: Played) -> None:
         )
 
 
-def print_report(r: Report) -> None:
+def print_report(r: WrittenReport) -> None:
     """What a report says in a sentence, and how large it is."""
     print_prose(r.summary)
     print_prose(f"{r.path}: {len(r.runs)} runs, {r.matches} matches to be played, {r.num_bytes / 1e6:.1f} MB")

@@ -10,8 +10,8 @@ from league.printing.tables import Cell, Column, Value, around, print_table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from league.cli.doctor import Finding
-    from league.config.reference import Setting
+    from league.cli.doctor import HealthCheck
+    from league.config.reference import SettingDoc
     from league.envs.listing import ListedBot, ListedGame
     from league.sessions.retention import Holding
     from league.store.rows import EventRow, ImportRow, RewardTerm, RunRow
@@ -145,7 +145,7 @@ def print_bots(found: Sequence[ListedBot]) -> None:
     print_table("", columns, rows)
 
 
-def print_settings(found: Sequence[Setting], values: Mapping[str, str]) -> None:
+def print_settings(found: Sequence[SettingDoc], values: Mapping[str, str]) -> None:
     """Settings of one section with their values, what they mean and what else they may be."""
     section = found[0].name.partition(".")[0]
     columns = ("setting", "value", Column("meaning", is_prose=True))
@@ -156,7 +156,7 @@ def print_settings(found: Sequence[Setting], values: Mapping[str, str]) -> None:
     print_table(f"[{section}]", columns, rows)
 
 
-def print_findings(found: Sequence[Finding]) -> None:
+def print_findings(found: Sequence[HealthCheck]) -> None:
     """What `league doctor` found, and what to do about each."""
     rows = [
         (

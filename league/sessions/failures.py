@@ -39,7 +39,7 @@ PICTURE_SECONDS = 1.0
 Seat = Annotated[int, Field(ge=0, lt=SEATS)]
 
 
-class Seen(FrozenModel):
+class SeenStep(FrozenModel):
     """What both seats of the row saw and did, as the engine had it."""
 
     obs: list[list[float]]
@@ -79,7 +79,7 @@ class Evidence(FrozenModel):
     """Of the batch that the states are of."""
     batch_row: Natural
     """The match's row in it."""
-    seen: Seen
+    seen: SeenStep
     reward_terms: list[list[float]] | None
     state: str
     before: Before | None
@@ -87,7 +87,7 @@ class Evidence(FrozenModel):
 
 
 @dataclass(frozen=True, repr=False)
-class Finding(Result):
+class ReplayedFailure(Result):
     """What a finding looks like when it is rebuilt from its file."""
 
     path: str
@@ -164,7 +164,7 @@ def replay(
     *,
     env: object = None,
     say: Callable[[str], None] | None = None,
-) -> Finding | Played:
+) -> ReplayedFailure | Played:
     """Plays a replay back, or rebuilds the batch of a finding from its file and looks at it again.
 
     Args:
@@ -191,7 +191,7 @@ def find(
     *,
     env: object = None,
     say: Callable[[str], None] | None = None,
-) -> Finding:
+) -> ReplayedFailure:
     """Rebuilds the batch of a finding from its file, and looks at it again; as `replay` for such a file."""
     found = read_evidence(path)
     game = found.game
@@ -237,7 +237,7 @@ def find(
         film.save(pictures, Path(out), PICTURE_SECONDS)
     is_bad = not np.isfinite(batch.obs[found.batch_row]).all()
     happens_again = bool(illegal) if found.what == "action" else recurs if stepped is not None else is_bad
-    return Finding(
+    return ReplayedFailure(
         str(path),
         found.message,
         found.run,

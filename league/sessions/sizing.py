@@ -13,7 +13,7 @@ from league.config import Layer
 from league.config.models import Config
 from league.config.schedules import marks
 from league.config.updates import most_parts, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
-from league.device import Memory, autocast
+from league.device import DeviceMemory, autocast
 from league.errors import ConfigError
 from league.play.evaluation import MAX_PAIRS
 from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, Places, num_slots_for
@@ -113,7 +113,7 @@ def _step_peak(policy: Policy, spec: GameSpec, rows: int, precision: str, device
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MemoryEstimate:
     """Bytes that a run takes on its device at most."""
 
     learner: int
@@ -166,7 +166,9 @@ def show(size: float) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
-def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch.device, rivals: int = 0) -> Estimate:
+def estimate(
+    config: Config, spec: GameSpec, footprint: Footprint, device: torch.device, rivals: int = 0
+) -> MemoryEstimate:
     """What the run of `config` takes beyond what the process has already.
 
     rivals: other learners of its league, whose newest snapshots an evaluation meets.
@@ -211,7 +213,7 @@ def estimate(config: Config, spec: GameSpec, footprint: Footprint, device: torch
     slots = num_slots_for(live)
     if joins_learner(device):
         slots = num_slots_for(slots + Places(config.env.rows // num_lanes(config, device), slots).of_learner)
-    return Estimate(
+    return MemoryEstimate(
         learner=7 * footprint.weights,
         frozen=(live + slots) * footprint.weights,
         rows=3 * states + footprint.state,  # stacked nets have a spare row
@@ -267,7 +269,7 @@ def least_activations(config: Config, spec: GameSpec) -> int:
     return kept if a.opponent_encoder else 0
 
 
-def check_agent(config: Config, spec: GameSpec, memory: Memory) -> None:
+def check_agent(config: Config, spec: GameSpec, memory: DeviceMemory) -> None:
     """Refuses a network that the memory could not hold, before it is made.
 
     Raises:
@@ -283,8 +285,8 @@ def check_agent(config: Config, spec: GameSpec, memory: Memory) -> None:
 
 
 def check_memory(
-    config: Config, spec: GameSpec, footprint: Footprint, memory: Memory, device: torch.device, rivals: int = 0
-) -> Estimate:
+    config: Config, spec: GameSpec, footprint: Footprint, memory: DeviceMemory, device: torch.device, rivals: int = 0
+) -> MemoryEstimate:
     """The estimate, refused where it is more than the device has free.
 
     rivals: as for `estimate`.
@@ -405,7 +407,7 @@ def auto(
     spec: GameSpec,
     footprint: Footprint,
     device: torch.device,
-    memory: Memory,
+    memory: DeviceMemory,
     num_cores: int,
 ) -> tuple[Layer, str]:
     """The sizes of the preset `auto` on a device, and one line that explains them; the stage has no say.

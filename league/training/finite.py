@@ -10,7 +10,7 @@ from torch import Tensor
 from league.types import Rollout
 
 
-class Kept:
+class LastFinite:
     """The weights and the optimiser's moments as they were before an update.
 
     Args:

@@ -16,11 +16,11 @@ from league.config.models import LearnerConfig
 from league.device import autocast, products, sent
 from league.errors import GuardError
 from league.play.graphs import StepGraphs
-from league.training.finite import Kept, bad_rollout, bad_weights, first_bad
+from league.training.finite import LastFinite, bad_rollout, bad_weights, first_bad
 from league.training.foresight import Foresight, encoding
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
 from league.training.magnet import Magnet
-from league.training.minibatch import Lesson, Minibatch
+from league.training.minibatch import Minibatch, UpdateData
 from league.training.returns import ReturnSize, gae
 from league.types import Policy, Rollout, Standardising
 
@@ -62,7 +62,7 @@ class Learner:
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
         self._magnet = Magnet(policy) if config.magnet else None
-        self._kept = Kept(self._parameters, self.optimizer)
+        self._kept = LastFinite(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
     def replay(self, graphs: StepGraphs[Minibatch, Tensor]) -> None:
@@ -132,7 +132,7 @@ class Learner:
         if self._magnet is not None:
             advantages = advantages - config.magnet * (rollout.log_prob - self._of_magnet(self._magnet, rollout))
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-        lesson = Lesson(rollout, normalised, targets)
+        lesson = UpdateData(rollout, normalised, targets)
         try:
             means = self._epochs(lesson, is_watched=False)
             if not math.isfinite(means["gradient_norm"]):  # once more, to see what is wrong
@@ -160,7 +160,7 @@ class Learner:
     @torch.no_grad()
     def _of_magnet(self, magnet: Magnet, rollout: Rollout) -> Tensor:
         """(T, B): the magnet's log-probabilities of what was played, from the learner's states at the beginning."""
-        lesson = Lesson(rollout, torch.zeros_like(rollout.value), rollout.value)
+        lesson = UpdateData(rollout, torch.zeros_like(rollout.value), rollout.value)
         number = self.config.minibatches * (self.config.accumulate or 1)
         rows = torch.arange(rollout.obs.shape[1], device=self.device)
         parts = [lesson.pick(some) for some in rows.tensor_split(number)]
@@ -168,7 +168,7 @@ class Learner:
             told = [magnet.log_prob(part, lesson.most_begins) for part in parts]
         return torch.cat(told).transpose(0, 1)
 
-    def _epochs(self, lesson: Lesson, *, is_watched: bool) -> dict[str, float]:
+    def _epochs(self, lesson: UpdateData, *, is_watched: bool) -> dict[str, float]:
         """All minibatches of an update; `is_watched`: each waits for its gradient's norm, and stops before a bad step.
 
         Returns:
@@ -191,7 +191,7 @@ class Learner:
         means = {name: total / num_minibatches for name, total in zip(self._parts, sums.tolist(), strict=True)}
         return means | {"minibatches": float(num_minibatches)}
 
-    def _minibatch(self, lesson: Lesson, rows: Tensor, *, is_watched: bool = False) -> Tensor:
+    def _minibatch(self, lesson: UpdateData, rows: Tensor, *, is_watched: bool = False) -> Tensor:
         """One optimiser step on `rows` (n,); returns what `_parts` names."""
         config, most_begins = self.config, lesson.most_begins
         parts = [lesson.pick(some) for some in rows.tensor_split(config.accumulate or 1)]

@@ -35,7 +35,7 @@ class Minibatch:
         return self.obs.shape, None if self.mask is None else self.mask.shape, lengths
 
 
-class Lesson:
+class UpdateData:
     """What an update learns from.
 
     Args:

@@ -12,7 +12,7 @@ from league import __version__
 from league.device import is_out_of_memory
 from league.errors import SnapshotError, StoreError, command
 from league.play import randomness
-from league.play.moving import Setting, seed_after, told
+from league.play.moving import ExecutionSetting, seed_after, told
 from league.play.rollout import Collector
 from league.pool.pool import Pool
 from league.training import probe
@@ -180,12 +180,12 @@ def begin_matches(run: Run, collector: Collector) -> None:
     collector.start(seed, updates_made=run.counters.update)
 
 
-def setting_of(run: Run, collector: Collector) -> Setting:
+def setting_of(run: Run, collector: Collector) -> ExecutionSetting:
     """What the run's bits depend on here, beside its config and seed."""
     nets = "graphs" if collector.has_graphs else "plain"
     opponents = "stacked" if collector.is_stacked else "net by net"
     parts = run.config.learner.accumulate or 1
-    return Setting(run.device.type, len(collector.lanes), nets, opponents, run.products, parts, __version__)
+    return ExecutionSetting(run.device.type, len(collector.lanes), nets, opponents, run.products, parts, __version__)
 
 
 def save_without_matches(run: Run, learner: Learner, pool: Pool, more: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ FEWEST_ROWS_ANY_LAYOUT = 256
 """Rows from which on MKL is as fast whichever way the right side lies."""
 
 
-class Packed(NamedTuple):
+class PackedMatrix(NamedTuple):
     """The right side (..., K, N) of several products, laid out for compiled ones: for tile units, or for AVX-512."""
 
     numbers: Tensor
@@ -54,7 +54,7 @@ class Packed(NamedTuple):
     """N"""
 
 
-_at_rest: ContextVar[dict[int, tuple[Tensor, Packed]] | None] = ContextVar("at_rest", default=None)
+_at_rest: ContextVar[dict[int, tuple[Tensor, PackedMatrix]] | None] = ContextVar("at_rest", default=None)
 """The weights that do not change for now, by their id, and how they are laid out."""
 
 
@@ -68,12 +68,12 @@ def at_rest() -> Iterator[None]:
         _at_rest.reset(before)
 
 
-def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor | PackedMatrix, bias: Tensor | None = None) -> Tensor:
     """x (..., K) times weight (N, K) transposed, plus bias (N,): (..., N), differentiable.
 
     Weights and biases of several nets may be stacked: `league.policies.stacked`.
     """
-    if isinstance(weight, Packed) or weight.dim() == 3:
+    if isinstance(weight, PackedMatrix) or weight.dim() == 3:
         return _stacked_linear(x, weight, bias)
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return multiply(x, weight, bias)
@@ -86,7 +86,7 @@ def linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None = None) -> Te
     return multiply(x, weight, bias)
 
 
-def _stacked_linear(x: Tensor, weight: Tensor | Packed, bias: Tensor | None) -> Tensor:
+def _stacked_linear(x: Tensor, weight: Tensor | PackedMatrix, bias: Tensor | None) -> Tensor:
     """x (nets * R, ..., K), R rows a net in the nets' order, times weight (nets, N, K), plus bias (nets, N)."""
     nets, right = (len(weight), weight.mT) if isinstance(weight, Tensor) else (len(weight.numbers), weight)
     if nets == 1 and isinstance(right, Tensor):  # a product of matrices has more ways than one of stacks
@@ -129,7 +129,7 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return product(x.reshape(-1, x.shape[-1]), _right_of(weight), bias).view(*x.shape[:-1], len(weight))
 
 
-def _right_of(weight: Tensor) -> Tensor | Packed:
+def _right_of(weight: Tensor) -> Tensor | PackedMatrix:
     """weight (N, K) as a right side, packed where it is at rest."""
     known, right = _at_rest.get(), weight.t()
     if known is None or not USES_WIDE or torch.is_grad_enabled():
@@ -141,7 +141,7 @@ def _right_of(weight: Tensor) -> Tensor | Packed:
 
 def product(
     left: Tensor,
-    right: Tensor | Packed,
+    right: Tensor | PackedMatrix,
     bias: Tensor | None = None,
     out: Tensor | None = None,
     adds: bool = False,
@@ -150,8 +150,8 @@ def product(
 
     At most one axis before the last two. No gradient flows.
     """
-    if isinstance(right, Packed) or _is_compiled(left, right):
-        columns = right.columns if isinstance(right, Packed) else right.shape[-1]
+    if isinstance(right, PackedMatrix) or _is_compiled(left, right):
+        columns = right.columns if isinstance(right, PackedMatrix) else right.shape[-1]
         out = left.new_empty((*left.shape[:-1], columns)) if out is None else out
         return _multiply(left, right, out, bias, adds)
     if adds and out is not None:
@@ -167,14 +167,14 @@ def _kernel() -> Any:
 
 
 def _multiply(
-    left: Tensor, right: Tensor | Packed, out: Tensor, bias: Tensor | None = None, adds: bool = False
+    left: Tensor, right: Tensor | PackedMatrix, out: Tensor, bias: Tensor | None = None, adds: bool = False
 ) -> Tensor:
-    sides = (None, right.numbers) if isinstance(right, Packed) else (_dense(right), None)
+    sides = (None, right.numbers) if isinstance(right, PackedMatrix) else (_dense(right), None)
     _kernel().multiply(_dense(left), *sides, bias, out, adds, torch.get_num_threads())
     return out
 
 
-def laid_out(right: Tensor, rows: int) -> Tensor | Packed:
+def laid_out(right: Tensor, rows: int) -> Tensor | PackedMatrix:
     """right (K, N) for several products with so many rows on the left."""
     fewest_rows = FEWEST_ROWS_LAID_OUT * torch.get_num_threads()
     is_for_tiles = _is_for_tiles(rows, right.shape[0], right.shape[1], fewest_rows)
@@ -194,15 +194,15 @@ def packed_room(nets: int, right: Tensor) -> Tensor:
     return right.new_empty((nets, _kernel().packed_length(*right.shape)))
 
 
-def pack(right: Tensor, room: Tensor) -> Packed:
+def pack(right: Tensor, room: Tensor) -> PackedMatrix:
     """Writes right (K, N) into `room` (some,)."""
     _kernel().pack(_dense(right), room)
-    return Packed(room, right.shape[1])
+    return PackedMatrix(room, right.shape[1])
 
 
-def adds_freely(right: Tensor | Packed) -> bool:
+def adds_freely(right: Tensor | PackedMatrix) -> bool:
     """Whether a product with it is added to what there is as cheaply as it is written."""
-    return isinstance(right, Packed) or _runs_through_mkl(right)
+    return isinstance(right, PackedMatrix) or _runs_through_mkl(right)
 
 
 def by_head(x: Tensor, weight: Tensor) -> Tensor:

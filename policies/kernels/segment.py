@@ -40,7 +40,7 @@ def _later(history: int, steps: int, dtype: torch.dtype, device: torch.device) -
     return torch.full((steps, history + steps), -torch.inf, dtype=dtype).triu(history + 1).to(device)
 
 
-class Segment:
+class AttentionSegment:
     """A segment of B rows: each token sees the last H tokens of its own match, itself included.
 
     memory: what the rows brought along, read only; is_first (B, T): a match begins at this token.
@@ -118,7 +118,7 @@ class _Joined(torch.autograd.Function):
 
 
 class CompiledSegment:
-    """The same as `Segment`, each call compiled (`segment_attention.pyx`), in float32 whatever it is given."""
+    """The same as `AttentionSegment`, each call compiled (`segment_attention.pyx`), in float32 whatever it is given."""
 
     def __init__(self, memory: EncoderMemory, is_first: Tensor, heads: int) -> None:
         self.memory, self.is_first, self.heads = memory, is_first.contiguous(), heads
@@ -126,7 +126,7 @@ class CompiledSegment:
         self.rotation = rotation_at(positions, memory.keys.shape[3] // heads, memory.keys.dtype)
 
     def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
-        """See `Segment.attend`."""
+        """See `AttentionSegment.attend`."""
         memory = self.memory
         fixed = memory.count, self.is_first, memory.keys[layer], memory.values[layer], self.heads
         found: Tensor = attend_segment(*parts_of(tokens.float(), queries), *self.rotation, *fixed)[0]
@@ -212,7 +212,7 @@ def _gradients(ctx: Any, d_out: Tensor, _: Tensor | None) -> tuple[Tensor | None
 attend_segment.register_autograd(_gradients, setup_context=_keep)
 
 
-def segment_of(memory: EncoderMemory, is_first: Tensor, heads: int) -> Segment | CompiledSegment:
+def segment_of(memory: EncoderMemory, is_first: Tensor, heads: int) -> AttentionSegment | CompiledSegment:
     """The segment (B, T) that goes on from `memory`, in the form that serves best."""
     is_compiled = is_plain(memory.keys) and is_first.numel() > 0
-    return (CompiledSegment if is_compiled else Segment)(memory, is_first, heads)
+    return (CompiledSegment if is_compiled else AttentionSegment)(memory, is_first, heads)

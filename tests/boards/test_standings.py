@@ -104,7 +104,7 @@ def test_training_games_do_not_rate(store: Filled) -> None:
     scores = {0: 1.0, 1: 0.0, DRAW: 0.5}
     assert learner.elo == elo_series(("r", opponent, scores[winner]) for opponent, winner in games)[0]["r"]
     assert (learner.games, learner.wins, learner.draws, learner.losses) == (5, 3, 1, 1)
-    assert (learner.run, learner.steps, learner.status) == ("r", 640, "unknown"), "its files are not there"
+    assert (learner.run, learner.steps, learner.status) == ("r", 640, "died"), "no process has its lock"
 
 
 def test_games_are_never_mixed(store: Filled) -> None:

@@ -12,7 +12,7 @@ import league
 from league import config
 from league.boards import verdict
 from league.boards.readings import READINGS, Read, read, units
-from league.boards.verdict import SCORE, Games, judge, measured, risen, score_of, signs_of
+from league.boards.verdict import SCORE, MeanScore, judge, measured, risen, score_of, signs_of
 from league.envs import registry
 from league.store.store import Store
 from tests.helpers.runs import SETS, stages
@@ -151,7 +151,7 @@ def test_the_chance_of_a_rise_is_calibrated() -> None:
     for p in (0.02, 0.2, 0.5):
         words = []
         for _ in range(1_000):
-            before, now = (Games(rng.binomial(20, p) / 20, 20) for _ in range(2))
+            before, now = (MeanScore(rng.binomial(20, p) / 20, 20) for _ in range(2))
             rows = [("bot:a", 0, 20, before.score), ("bot:a", 9, 20, now.score)]
             store: Any = type("Scores", (), {"scores_over_steps": lambda *_, rows=rows: rows})()
             row: Any = type("Row", (), {"run": "r", "game_id": "g"})()

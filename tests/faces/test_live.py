@@ -16,7 +16,7 @@ import pytest
 from league.errors import StoreError, UsageError
 from league.faces import live
 from league.faces.gather import read
-from league.faces.live import LONGEST_SECONDS, Views, make_app, serve
+from league.faces.live import LONGEST_SECONDS, PageCache, make_app, serve
 from league.faces.records import to_json
 from league.store.store import Store
 from tests.faces.test_report import drawn, play_a_match
@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def served(views: Views) -> Iterator[str]:
+def served(views: PageCache) -> Iterator[str]:
     """The address at which the page of `views` is served."""
     import uvicorn
 
@@ -61,7 +61,7 @@ def fetch(address: str, method: str = "GET", **headers: str) -> tuple[int, dict[
 def test_it_serves_what_the_report_has_and_writes_nothing(store: Path) -> None:
     """The numbers are those of `read`; other hosts, other methods and unknown names are refused; no file changes."""
     before = files_of(store)
-    with served(Views(store, print)) as address:
+    with served(PageCache(store, print)) as address:
         status, headers, body = fetch(f"{address}data?run=m-0&run=k-1")
         found = json.loads(body)
         expected = json.loads(json.dumps(to_json(read(Store.open(store), ["m-0", "k-1"]))))
@@ -93,7 +93,7 @@ def test_many_readers_are_one_reading(store: Path, monkeypatch: pytest.MonkeyPat
     """Until it is due, and while it is worked out again, all get what there is; it is due when the store changes."""
     clock, calls = [0.0], []
     monkeypatch.setattr(live, "read", lambda *given: calls.append(given) or read(*given))
-    views = Views(store, print, lambda: clock[0])
+    views = PageCache(store, print, lambda: clock[0])
     with ThreadPoolExecutor(8) as pool:
         first = list(pool.map(lambda _: views.view(["m-0"]), range(8)))
     assert len(calls) == 1 and len(set(map(id, first))) == 1
@@ -126,7 +126,7 @@ def test_choices_in_turn_take_their_share_of_a_core(store: Path, monkeypatch: py
         clock[0] += seconds
 
     monkeypatch.setattr(live, "read", busy)
-    views = Views(store, print, lambda: clock[0] + time.process_time(), sleep)
+    views = PageCache(store, print, lambda: clock[0] + time.process_time(), sleep)
     views.view([])
     began, begun = clock[0] + time.process_time(), time.process_time()
     for number in range(28):
@@ -141,7 +141,7 @@ def test_choices_in_turn_take_their_share_of_a_core(store: Path, monkeypatch: py
 
 def test_requests_beyond_those_that_wait_are_refused(store: Path) -> None:
     """While eight requests wait for the store, the ninth is refused at once."""
-    views = Views(store, print)
+    views = PageCache(store, print)
     with views._working, ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(views.view, [name]) for name in ("m-0", "m-1") * 4]
         while views._waiting < 8:
@@ -168,7 +168,7 @@ def test_the_live_page_in_chromium(store: Path, monkeypatch: pytest.MonkeyPatch)
     """It draws what is there, plays a match, follows the store while it is looked at, and the console is silent."""
     monkeypatch.setattr(live, "LEAST_SECONDS", 0.5)
     monkeypatch.setattr(live, "SHARE", 1e6)
-    with served(Views(store, print)) as address, browser(1280, 900) as driver:
+    with served(PageCache(store, print)) as address, browser(1280, 900) as driver:
         driver.get(address)
         drawn(driver)
         play_a_match(driver)

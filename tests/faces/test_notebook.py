@@ -21,7 +21,7 @@ from league.config.written import as_words
 from league.errors import ConfigError, StoreError, UsageError, one_line
 from league.faces import notebook
 from league.faces.jupyter import Progress
-from league.faces.notebook import Table
+from league.faces.notebook import StoreTable
 from league.play.evaluation import Summary
 from league.printing.progress import TerminalWatcher
 from league.store.rows import GameRow
@@ -87,7 +87,7 @@ def results(trained: tuple[Any, Path]) -> list[Result]:
     named = tuple(dataclasses.replace(x, name=HOSTILE) for x in board.boards[0].entries)
     hostile = Leaderboard((dataclasses.replace(board.boards[0], entries=named, anchor=HOSTILE),))
     met = league.evaluate(result.run, "bot:biased", 4, store=store)
-    table = Table((HOSTILE, "b"), ((1, 2.0), (2, 1.5), (3, None)))
+    table = StoreTable((HOSTILE, "b"), ((1, 2.0), (2, 1.5), (3, None)))
     gate = league.gate(f"{result.run}@640", f"{result.run}@0", max_games=4, store=store)
     duel = dataclasses.replace(league.matchup(result.run, "bot:biased", store=store), a=HOSTILE)
     cup = league.tournament([result.run, f"{result.run}@0"], games=2, store=store)
@@ -125,13 +125,13 @@ def test_print_shows_the_table(results: list[Result], trained: tuple[Any, Path])
 
 def test_a_wide_or_long_table_is_cut_in_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a terminal the last columns that do not fit are named instead, rows past the most are counted."""
-    table = Table(("step", "a" * 30, "b" * 30), tuple((i, "x\ny", None) for i in range(MOST_ROWS + 4)))
+    table = StoreTable(("step", "a" * 30, "b" * 30), tuple((i, "x\ny", None) for i in range(MOST_ROWS + 4)))
     assert str(table).splitlines()[0].split() == ["step", "a" * 30, "b" * 30]
     monkeypatch.setenv("COLUMNS", "50")
     *lines, columns, rows = str(table).splitlines()
     assert max(map(len, lines)) <= 50 and lines[1].split() == ["0", "x\\ny"] and len(lines) == 1 + MOST_ROWS
     assert columns == f"columns left out: {'b' * 30}; .to_df() has all" and rows == "4 more rows; .to_df() has all"
-    assert str(Table(("a",), ())) == "a"
+    assert str(StoreTable(("a",), ())) == "a"
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:

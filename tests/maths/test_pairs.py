@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from league.maths.pairs import PairCounts, PairSums, Played
+from league.maths.pairs import PairCounts, PairSums, PlayedGame
 from league.maths.ratings import bradley_terry, payoff_ratings
 from league.maths.record import Record, design_effect, wilson
 
@@ -43,17 +43,17 @@ def test_effects_with_a_known_answer() -> None:
     assert design_effect(clusters, [1.0] * 80) == 2.0 and design_effect([], []) == 1.0
 
 
-def league_of(rng: np.random.Generator, truth: np.ndarray, pairs: int, correlation: float) -> list[Played]:
+def league_of(rng: np.random.Generator, truth: np.ndarray, pairs: int, correlation: float) -> list[PlayedGame]:
     """A round robin in which a pair's second game is, with this probability, the first one's copy."""
     games = []
     for i, j in itertools.combinations(range(len(truth)), 2):
         win = 1.0 / (1.0 + 10.0 ** ((truth[j] - truth[i]) / 400.0))
         for seed, (x, y) in enumerate(zip(*pair_scores(rng, pairs, win, correlation), strict=True)):
-            games += [Played(f"a{i}", f"a{j}", seed, x, None), Played(f"a{j}", f"a{i}", seed, 1.0 - y, None)]
+            games += [PlayedGame(f"a{i}", f"a{j}", seed, x, None), PlayedGame(f"a{j}", f"a{i}", seed, 1.0 - y, None)]
     return games
 
 
-def counts_of(games: list[Played]) -> PairCounts:
+def counts_of(games: list[PlayedGame]) -> PairCounts:
     """Their counts with their sums."""
     table: dict[tuple[str, str], list[int]] = {}
     for game in games:
@@ -97,7 +97,7 @@ def test_payoff_ratings_are_the_least_squares() -> None:
     for i, j in itertools.permutations(range(4), 2):
         for seed in range(int(rng.integers(20, 60))):
             paid = strength[i] - strength[j] + 0.1 + rng.normal()
-            games.append(Played(f"a{i}", f"a{j}", (min(i, j), max(i, j), seed), float(paid > 0), paid))
+            games.append(PlayedGame(f"a{i}", f"a{j}", (min(i, j), max(i, j), seed), float(paid > 0), paid))
     there = {(game.seat0, game.seat1, game.cluster) for game in games}
     pairs = [game for game in games if (game.seat1, game.seat0, game.cluster) in there]
     rows = np.zeros((len(pairs), 5))
@@ -120,7 +120,7 @@ def test_intervals_of_payoffs_cover() -> None:
                 gap, shared = strength[i] - strength[j], rng.normal(0.0, 0.4 + j)
                 for seats, sign in (((i, j), 1.0), ((j, i), -1.0)):
                     paid = sign * (gap + shared) + rng.normal(0.0, 0.3)
-                    games.append(Played(f"a{seats[0]}", f"a{seats[1]}", seed, float(paid > 0), paid))
+                    games.append(PlayedGame(f"a{seats[0]}", f"a{seats[1]}", seed, float(paid > 0), paid))
         ratings = payoff_ratings(counts_of(games))
         for i, j in itertools.combinations(range(3), 2):
             gap = ratings.difference(f"a{i}", f"a{j}")

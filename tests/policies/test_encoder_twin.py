@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
+from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.kernels import ring
 from league.types import ActionSpec
 from tests.helpers.cases import cases
@@ -196,7 +196,7 @@ def log_probs(logits: Tensor, action: Tensor) -> Tensor:
     return torch.where(action > 0, probability, 1 - probability).log().sum(-1)
 
 
-def clear(state: PolicyState, is_first: Tensor) -> None:
+def clear(state: ActorCriticState, is_first: Tensor) -> None:
     """Forgets the rows whose match begins."""
     state.clear(is_first.nonzero()[:, 0])
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.parts import Convolution, Embedding, EntitiesPart, ImagePart, NumbersPart, Parts, TokensPart
+from league.policies.parts import Convolution, Embedding, EntitiesPart, ImagePart, NumbersPart, SumOfParts, TokensPart
 from league.policies.pointers import PointerActor
 from league.policies.stacked import StackedPolicy
 from league.policies.torso import torso_of
@@ -92,7 +92,7 @@ def test_a_convolution_sees_the_patch_around_each_cell(shape: tuple[int, int, in
 def test_parts_become_features_by_their_kind() -> None:
     """Numbers and images are scaled from their bounds, tokens looked up; the parts' features are added up."""
     torch.manual_seed(0)
-    parts, obs = Parts(STRUCTURE, 16), seen(6)
+    parts, obs = SumOfParts(STRUCTURE, 16), seen(6)
     numbers, image, tokens, units, rest = parts.parts
     assert isinstance(numbers, NumbersPart) and isinstance(image, ImagePart) and isinstance(tokens, TokensPart)
     assert isinstance(units, EntitiesPart)
@@ -178,11 +178,11 @@ def test_parts_beside_an_image_begin_as_one_linear_layer_would() -> None:
     Without an image each reaches as far as its own size says.
     """
     torch.manual_seed(0)
-    layers = [part.out for part in Parts(STRUCTURE, 256).parts]
+    layers = [part.out for part in SumOfParts(STRUCTURE, 256).parts]
     reach = 1 / math.sqrt(sum(layer.in_features for layer in layers))
     for layer in layers:
         assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
-    for layer in (part.out for part in Parts([part for part in STRUCTURE if not part.num_elements], 256).parts):
+    for layer in (part.out for part in SumOfParts([part for part in STRUCTURE if not part.num_elements], 256).parts):
         reach = 1 / math.sqrt(layer.in_features)
         assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
 

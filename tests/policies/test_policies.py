@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
+from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.heads import ChoicesHead, KeysHead
 from league.types import ActionSpec
 
@@ -53,7 +53,7 @@ def make(arch: Architecture, seed: int = 0) -> ActorCritic:
 
 
 def play(
-    policy: ActorCritic, obs: Tensor, mask: Tensor | None, is_first: Tensor, state: PolicyState
+    policy: ActorCritic, obs: Tensor, mask: Tensor | None, is_first: Tensor, state: ActorCriticState
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Steps through (B, T, ...) as the rollout does: a row is cleared where its match begins."""
     generator = torch.Generator().manual_seed(3)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from league.policies.kernels.ring import EncoderMemory
-from league.policies.kernels.segment import CompiledSegment, Segment, segment_of
+from league.policies.kernels.segment import AttentionSegment, CompiledSegment, segment_of
 
 
 def memory_of(rows: int, history: int, width: int) -> EncoderMemory:
@@ -35,7 +35,7 @@ def test_the_compiled_segment_is_the_segment(
     qkv[..., :width] *= scale
     upstream = torch.randn(rows, steps, num_queries, width, dtype=torch.float64)
 
-    def attend(segment: Segment | CompiledSegment, dtype: torch.dtype) -> list[torch.Tensor]:
+    def attend(segment: AttentionSegment | CompiledSegment, dtype: torch.dtype) -> list[torch.Tensor]:
         both, queries = qkv.to(dtype).requires_grad_(), shared.to(dtype).requires_grad_()
         tokens = (both,) if num_queries == 1 else (both[..., width:], queries)
         found = segment.attend(1, *tokens)
@@ -48,7 +48,7 @@ def test_the_compiled_segment_is_the_segment(
         ours = attend(CompiledSegment(single, is_first, heads), torch.float32)
     finally:
         torch.set_num_threads(before)
-    theirs = attend(Segment(memory, is_first, heads), torch.float64)
+    theirs = attend(AttentionSegment(memory, is_first, heads), torch.float64)
     for found, wanted in zip(ours, theirs, strict=True):
         assert found.shape == wanted.shape
         assert (found - wanted).abs().max() < 1e-5 * scale * max(1.0, float(wanted.abs().max()))
@@ -61,4 +61,4 @@ def test_the_rest_goes_through_torch(what: str) -> None:
     if what != "float64":
         memory = EncoderMemory(memory.both.float(), memory.count)
     is_first = torch.zeros(3, 0 if what == "no steps" else 5, dtype=torch.bool)
-    assert isinstance(segment_of(memory, is_first, 2), CompiledSegment if what == "plain" else Segment)
+    assert isinstance(segment_of(memory, is_first, 2), CompiledSegment if what == "plain" else AttentionSegment)

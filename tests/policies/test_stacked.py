@@ -10,7 +10,7 @@ from torch import Tensor
 from league import config as settings
 from league.play import opponents as module
 from league.play.opponents import NO_SLOT, Opponents, crowded, stacked_shape
-from league.policies.actor_critic import ActorCritic, Architecture, PolicyState
+from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
 from league.types import ActionSpec
@@ -55,7 +55,7 @@ def uneven(played: Opponents, counts: tuple[int, int, int] = (11, 1, 5)) -> np.n
 
 
 def play(
-    played: Opponents, state: PolicyState, obs: Tensor, mask: Tensor | None, *counts: tuple[int, int, int]
+    played: Opponents, state: ActorCriticState, obs: Tensor, mask: Tensor | None, *counts: tuple[int, int, int]
 ) -> tuple[Tensor, Any]:
     """The likeliest actions (T, ROWS, A) on obs (T, ROWS + 1, 12), each step's from the memory of those before it."""
     slots, actions = uneven(played, *counts), []

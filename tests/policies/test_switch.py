@@ -55,7 +55,7 @@ def test_off_means_plain_torch_everywhere() -> None:
         "type(ring.ring_of(m, m.count, None, 2)).__name__, type(segment.segment_of(m, first, 2)).__name__)"
     )
     done = run(code, LEAGUE_KERNELS="off")
-    assert done.stdout.split() == ["False", "False", "False", "False", "Ring", "Segment"], done.stderr
+    assert done.stdout.split() == ["False", "False", "False", "False", "Ring", "AttentionSegment"], done.stderr
 
 
 def test_a_wrong_value_is_one_line_of_the_command(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from league import device as device_module
 from league.bench import parts_of
 from league.config import Layer, updates
 from league.config.models import Config
-from league.device import Memory, is_out_of_memory, read_memory
+from league.device import DeviceMemory, is_out_of_memory, read_memory
 from league.envs import registry
 from league.errors import ConfigError
 from league.play import opponents
@@ -25,7 +25,7 @@ from league.sessions.settling import settle
 from league.sessions.transient import Peak
 from league.snapshots.writer import RECENT_BYTES
 from league.store.store import Store
-from league.training.minibatch import Lesson
+from league.training.minibatch import UpdateData
 from league.types import GameSpec
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -52,7 +52,7 @@ def brawl(stage: str, *overrides: str, sizes: Layer | None = None) -> tuple[Conf
 def chosen(device: torch.device, total: float, cores: int, *overrides: str, stage: str = "10m") -> tuple[Config, str]:
     """What `auto` makes of a device with `total` GiB, and what it says."""
     spec = brawl(stage)[1]
-    memory = Memory(0, int(total * 2**30))
+    memory = DeviceMemory(0, int(total * 2**30))
 
     def load(sizes: Layer) -> Config:
         return brawl(stage, *overrides, sizes=sizes)[0]
@@ -80,7 +80,7 @@ def testparts_of_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, .
     rows = torch.arange(4)
     weights = list(learner.policy.parameters())
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        learner._minibatch(Lesson(rollout, rollout.reward, rollout.value), rows)
+        learner._minibatch(UpdateData(rollout, rollout.reward, rollout.value), rows)
     lane = collector.lanes[0]
     states = [
         x for state in (lane.nets.state, lane.nets.opponent_state, rollout.state) for x in state.tensors().values()
@@ -330,7 +330,7 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
     many += ("pool.snapshot_every_after=1_000_000_000",)
     line = refusal(tmp_path, *many)
     assert line.startswith("env.rows=1000000: this run takes about ") and "rows " in line and " free; set env." in line
-    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(sizing.OVERHEAD + 3 * 2**20, 2**30))
+    monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(sizing.OVERHEAD + 3 * 2**20, 2**30))
     line = refusal(tmp_path, "env.rows=512", "learner.rollout_steps=8", "run.evaluate_games=2")
     setting = line.rpartition("; set ")[2]
     assert setting.startswith("env.rows=") and "cpu has 131 MiB free" in line
@@ -356,13 +356,13 @@ def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pyt
         updates.check(settings.changed(config, ["learner.accumulate=97"]))
     with pytest.raises(ConfigError, match="decided where a run begins; give a number"):
         settings.changed(config, ["learner.accumulate=auto"])
-    few = Memory(taken(4), 2 * taken(4))
+    few = DeviceMemory(taken(4), 2 * taken(4))
     with pytest.raises(ConfigError, match=r"set learner\.accumulate=4, which learns the same$"):
         sizing.check_memory(config, spec, FULL, few, GPU)
     sets = ["learner.device=cpu", "learner.accumulate=auto"]
     settled, _, _, line = settle("smoke", "fast", "matrix", None, sets)
     assert settled.learner.accumulate == 1 and "computed in 1 part" in line
-    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(2**40, 2**28))
+    monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(2**40, 2**28))
     assert settle("smoke", "fast", "brawl", None, sets)[0].learner.accumulate == 16
 
 
@@ -377,13 +377,13 @@ def test_a_network_beyond_the_memory_is_refused_unmade(tmp_path: Path) -> None:
 
 def test_where_fewer_rows_do_not_help_other_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With next to nothing free even the fewest rows are too many."""
-    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(2**18, 2**30))
+    monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(2**18, 2**30))
     assert "lower learner.rollout_steps, pool.live_nets or the sizes in [agent]" in refusal(tmp_path)
 
 
 def test_unknown_memory_refuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that does not say what it has lets every run begin."""
-    monkeypatch.setattr(settling, "read_memory", lambda device: Memory(0, 0))
+    monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(0, 0))
     config, spec, device, line = settle("smoke", "auto", "matrix", None, [])
     assert config.env.rows >= 64 and "free" not in settling.check_memory(config, spec, device) and line
 
@@ -402,7 +402,7 @@ def test_a_container_has_what_it_may_use(version: int, tmp_path: Path, monkeypat
     (tmp_path / used).write_text(f"{30 * 2**20}\n")
     (tmp_path / used).with_name("memory.stat").write_text(f"anon 7\n{cached} {20 * 2**20}\n")
     (tmp_path / limit).write_text(f"{50 * 2**20}\n")
-    assert read_memory(CPU) == Memory(40 * 2**20, 50 * 2**20)
+    assert read_memory(CPU) == DeviceMemory(40 * 2**20, 50 * 2**20)
     for unlimited in ("max", str(2**62)):
         (tmp_path / limit).write_text(unlimited)
         assert read_memory(CPU).total == whole.total

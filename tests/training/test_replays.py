@@ -12,7 +12,7 @@ from league import config as settings
 from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.training.learner import Learner
-from league.training.minibatch import Lesson
+from league.training.minibatch import UpdateData
 from league.types import Rollout
 from tests.helpers.capturing import Double, without_kernels
 from tests.helpers.rollouts import make_collector
@@ -26,7 +26,7 @@ def learners(number: int, **changes: Any) -> tuple[list[Learner], list[Rollout]]
     config = settings.load().learner.model_copy(update={"minibatches": 2, "epochs": 3, **changes})
     made = [Learner(x.policy, config, np.random.default_rng(0), CPU) for x in collectors]
     rollouts = [collectors[0].collect(steps, 1) for steps in (12, 12, 30)]
-    assert [Lesson(x, x.reward, x.reward).most_begins for x in rollouts] == [1, 1, 4]
+    assert [UpdateData(x, x.reward, x.reward).most_begins for x in rollouts] == [1, 1, 4]
     return made, rollouts
 
 
