@@ -57,7 +57,7 @@ def selftest(
 ) -> None:
     """Compute known answers with fixed seeds, for about a minute: games, networks, kernels, learning, ratings.
 
-    Exit code 1 where one is wrong. Other bits on another kind of machine are no failure, and are told.
+    Exit code 1 if one is wrong. Results that differ in the last bits on another kind of machine are no failure.
     """
     from league.cli.selftest import checks
     from league.printing import say

@@ -235,9 +235,7 @@ class Output:
 class TrainingOutput(Output):
     """What a training shows, beside what it is."""
 
-    json_lines: Annotated[
-        bool, flag("--json-lines", help="A JSON object on stdout, a line each, for whatever happens.")
-    ] = False
+    json_lines: Annotated[bool, flag("--json-lines", help="Print one JSON object per event.")] = False
     log: Annotated[
         list[str] | None,
         typer.Option(

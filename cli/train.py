@@ -52,7 +52,7 @@ def train(
         str | None, typer.Option(metavar="NAME", help="The run's name; the next free GAME-N if not given.")
     ] = None,
     steps: Annotated[
-        int | None, count_option("--steps", help="How many, such as 300k or 1.5M; the stage's if not given.")
+        int | None, count_option("--steps", help="Total steps, such as 300k or 1.5M (default: the stage's).")
     ] = None,
     seed: SeedOption = 0,
     device: DeviceOption = None,
@@ -110,13 +110,13 @@ def resume(
         ),
     ],
     steps: Annotated[
-        int | None, count_option("--steps", help="Go on to so many steps in all, beyond the stage's end, too.")
+        int | None, count_option("--steps", help="Total steps (default: the stage's); a finished run goes further.")
     ] = None,
     at: Annotated[
         int | None,
         count_option(
             "--at",
-            help="Go back: begin a new run as this one was at so many steps, or at the last kept state before.",
+            help="Start a new run from the kept state at or before STEP.",
             metavar="STEP",
             autocompletion=completion.states,
         ),

@@ -6,15 +6,18 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from fnmatch import filter as matching
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
 import league
 from league import config
+from league.cli import app
 from league.config.models import SECTIONS
 from league.envs.brawl.env import KEYS, MEANINGS, SPEC
 from league.envs.cards import env as cards
@@ -23,6 +26,27 @@ from tests.helpers.browser import CHROMIUM, DRIVER, browser
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab").glob("*.md"))]
+
+
+RIDDLES = re.compile(
+    r"\b(whoever|whatever|whichever|(?:is|are|was|were) told|so (?:many|few|much)|one's own|of one's)\b", re.IGNORECASE
+)
+"""Words that hide a subject or a number; write the noun."""
+
+
+def _helps(command: Any) -> Iterator[str]:
+    """The help of a command and of its options, and of the commands below it."""
+    yield command.help or ""
+    yield from (getattr(option, "help", "") or "" for option in command.params)
+    for below in getattr(command, "commands", {}).values():
+        yield from _helps(below)
+
+
+def test_what_users_read_has_no_riddles() -> None:
+    """Pages and help texts say who does what (RIDDLES)."""
+    texts = {str(page): page.read_text(encoding="utf-8") for page in PAGES}
+    texts |= {text: text for text in _helps(typer.main.get_command(app))}
+    assert {where: found[0] for where, text in texts.items() if (found := RIDDLES.search(text))} == {}
 
 
 def test_the_games_tables_are_those_of_the_code() -> None:
