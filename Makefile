@@ -71,9 +71,9 @@ $(VENV)/.documented: $(VENV)/.runtime | $(VENV)/.built
 	touch $@
 
 # The installed layout as links, for mypy and the site (it runs no import hooks).
-build/typed/league: $(wildcard league/* cli/* envs/* policies/* snapshots/*)
+build/typed/league: $(wildcard league/* cli.py envs/* policies/* snapshots/*)
 	rm -rf build/typed && mkdir -p $@
-	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli . && rm -f __pycache__
+	cd $@ && ln -s ../../../league/* ../../../envs ../../../policies ../../../snapshots ../../../cli.py . && rm -f __pycache__
 
 clean:
 	rm -rf build $(VENV) *.egg-info envs/*/*.so policies/*/*.so

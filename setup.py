@@ -1,4 +1,4 @@
-"""Only what pyproject.toml cannot say: the Cython modules."""
+"""Only what pyproject.toml cannot say: the Cython modules, and that cli.py is `league.cli`."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext as _build_ext
+from setuptools.command.build_py import build_py as _build_py
 from setuptools.errors import CompileError, LinkError
 
 PARTS = ("ring_attention", "segment_attention", "lstm_gates", "lstm_segment", "tile_products", "wide_products")
@@ -22,6 +23,15 @@ COMPILED_PARTS = [
     for name in PARTS
 ]
 CHECKS = os.environ.get("LEAGUE_CYTHON_CHECKS", "0") == "1"
+
+
+class build_py(_build_py):
+    """Puts cli.py of the root into the package; a checkout finds it where it is (`league/__init__.py`)."""
+
+    def run(self):
+        super().run()
+        if not self.editable_mode:
+            self.copy_file("cli.py", str(Path(self.build_lib, "league", "cli.py")))
 
 
 class build_ext(_build_ext):
@@ -76,7 +86,7 @@ class build_ext(_build_ext):
 
 
 setup(
-    cmdclass={"build_ext": build_ext},
+    cmdclass={"build_ext": build_ext, "build_py": build_py},
     ext_modules=cythonize(
         [
             Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
 
-# In a source checkout cli/, envs/, policies/ and snapshots/ lie beside this folder; a wheel
+# In a source checkout cli.py, envs/, policies/ and snapshots/ lie beside this folder; a wheel
 # has them inside it. This lets `import league.envs` find them there too.
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_file():

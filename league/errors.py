@@ -6,10 +6,12 @@ import os
 import re
 import shlex
 import signal
+import sys
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -315,3 +317,24 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     return f"; did you mean `{close[0]}`?" if close else f"; known: {', '.join(names) or 'none'}"
+
+
+@contextmanager
+def strays_told(say: Callable[[str], None]) -> Iterator[None]:
+    """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once."""
+    usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
+
+    def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
+        line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
+        if not line:
+            usual(found)
+        elif line not in told:
+            told.add(line)
+            say(f"your code raised {described(found.exc_value)} ({line}) {where}, which stops nothing; mend it")
+
+    threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
+    sys.unraisablehook = partial(tell, where="where nothing can catch it", usual=usual[1])
+    try:
+        yield
+    finally:
+        threading.excepthook, sys.unraisablehook = usual

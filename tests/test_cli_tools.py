@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from league.cli import doctor, selftest
+from league.commands import doctor, selftest
 from league.envs import registry
 from league.schema import MAX_COUNT, count_of
 from tests.test_cli import ROOT, Call, call, commands, copied, need_refusal, trained, unchanged

@@ -151,8 +151,8 @@ def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
 def test_replaced_words_are_in_no_page_and_no_docstring() -> None:
     """Pages, settings, help texts and the docstrings of public names say what the glossary says."""
     texts = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
-    texts["hyperparameters.toml"] = (ROOT / "league/hyperparameters.toml").read_text(encoding="utf-8")
-    texts |= {f"cli/{path.name}": path.read_text(encoding="utf-8") for path in (ROOT / "cli").glob("*.py")}
+    texts["hyperparameters.toml"] = (ROOT / "league/config/hyperparameters.toml").read_text(encoding="utf-8")
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "league/commands").glob("*.py")}
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

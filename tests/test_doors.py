@@ -170,7 +170,7 @@ def test_nothing_in_a_runs_folder_keeps_a_command_waiting(kind: str, name: str, 
 @pytest.mark.parametrize("what", ["all", "weights.safetensors", "manifest.json"])
 def test_doctor_misses_snapshots_that_are_gone(what: str, agent: Path, tmp_path: Path) -> None:
     """A run without the files of its snapshots is not well; the line names them, and says what to do."""
-    from league.cli.doctor import _runs
+    from league.commands.doctor import _runs
 
     for path in agent.parent.iterdir():
         if path.name != "good":

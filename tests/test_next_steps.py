@@ -50,19 +50,19 @@ OFFERS = {
     "printing/standings:print_leaderboard `league evaluate A --against B`": "advised",
     "printing/standings:print_leaderboard `league tournament A B`": "advised",
     "printing/standings:print_matchup `league evaluate A --against B`": "advised",
-    "cli/compare:payoff `league evaluate A --against B`": "advised",
-    "cli/compare:payoff `league train`": "empty_store",
-    "cli/manage:matches `league import`": "no_offer",  # a help text
-    "cli/manage:snapshots_list `league snapshots prune --keep {DEFAULT_KEEP}`": "snapshots_listed",
-    "cli/doctor:_compiled `league selftest`": "advised",
-    "cli/doctor:_disk `league snapshots prune --dry-run`": "advised",
-    "cli/doctor:_runs `league events`": "advised",
-    "cli/doctor:_store `league train`": "doctor_without_a_store",
-    "cli/diagnose:selftest `league doctor`": "advised",
+    "commands/compare:payoff `league evaluate A --against B`": "advised",
+    "commands/compare:payoff `league train`": "empty_store",
+    "commands/manage:matches `league import`": "no_offer",  # a help text
+    "commands/manage:snapshots_list `league snapshots prune --keep {DEFAULT_KEEP}`": "snapshots_listed",
+    "commands/doctor:_compiled `league selftest`": "advised",
+    "commands/doctor:_disk `league snapshots prune --dry-run`": "advised",
+    "commands/doctor:_runs `league events`": "advised",
+    "commands/doctor:_store `league train`": "doctor_without_a_store",
+    "commands/diagnose:selftest `league doctor`": "advised",
     "printing/answers:endings next_step('resume', result.run, store=store)": "exploiter_stopped",
     "printing/answers:endings next_step(*words, result.run, store=store)": "run_stopped",
     "printing/answers:endings next_step(*words, store=store)": "league_stopped",
-    "cli/manage:imports_remove `league imports list`": "no_offer",  # a help text
+    "commands/manage:imports_remove `league imports list`": "no_offer",  # a help text
     "training/guards:judge_evaluation `league rewards RUN`": "advised",
     "training/guards:_value_loss `league rewards RUN`": "advised",
     "training/guards:_flat_return `league rewards RUN`": "advised",
@@ -131,7 +131,7 @@ QUICK = (
 def offers() -> dict[str, str]:
     """`MODULE:FUNCTION OFFER` -> the offer, of every one in the source."""
     found = {}
-    paths = [*(ROOT / "cli").rglob("*.py"), *(ROOT / "league").rglob("*.py"), *(ROOT / "snapshots").rglob("*.py")]
+    paths = [*(ROOT / "league").rglob("*.py"), *(ROOT / "snapshots").rglob("*.py")]
     for path in paths:
         module = str(path.relative_to(ROOT).with_suffix("")).removeprefix("league/")
         tree = ast.parse(path.read_text())

@@ -34,7 +34,7 @@ from league.config.schedules import read as read_schedule
 from league.errors import ConfigError, nearest
 from league.schema import read_file
 
-SOURCE = Path(__file__).parents[1] / "hyperparameters.toml"
+SOURCE = Path(__file__).with_name("hyperparameters.toml")
 MAX_TOML_BYTES = 2**20
 Layer = dict[str, dict[str, Any]]
 ROLE = "role"

@@ -10,7 +10,7 @@ from league.printing.tables import Cell, Column, Value, around, print_table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from league.cli.doctor import HealthCheck
+    from league.commands.doctor import HealthCheck
     from league.config.reference import SettingDoc
     from league.envs.listing import ListedBot, ListedGame
     from league.sessions.retention import Holding

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import league.cli.completion as completion
-from league.cli.known import known_settings
-from league.cli.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
-from league.cli.train import PANEL
+import league.commands.completion as completion
+from league.commands.known import known_settings
+from league.commands.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
+from league.commands.train import PANEL
 from league.errors import UsageError, nearest
 from league.printing import print_json, show
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import league.cli.completion as completion
-from league.cli.options import (
+import league.commands.completion as completion
+from league.commands.options import (
     AGENT_WORDS,
     AgainOption,
     AgentOption,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-import league.cli.completion as completion
+import league.commands.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
 from league.printing import say
 from league.signals import settings_kept

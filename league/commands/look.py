@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-import league.cli.completion as completion
-from league.cli.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, count_option, flag, subcommand
+import league.commands.completion as completion
+from league.commands.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, count_option, flag, subcommand
 from league.errors import UsageError
 from league.printing import print_json, put
 
@@ -237,7 +237,7 @@ def query(
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     shown = {"width": table_width(), "is_plain": is_ascii(), "is_terminal": is_terminal}
     run_apart(
-        "from league.cli.look import answer; answer()",
+        "from league.commands.look import answer; answer()",
         {
             **{"sql": sql, "store": str(output.store), "as_json": output.as_json},
             "shown": {"format": check_format(format), **shown},

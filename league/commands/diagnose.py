@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-import league.cli.completion as completion
-from league.cli.options import (
+import league.commands.completion as completion
+from league.commands.options import (
     AgentOption,
     BotOption,
     DeviceOption,
@@ -38,7 +38,7 @@ def doctor(output: Output) -> None:
 
     Exit code 1 where something is broken.
     """
-    from league.cli.doctor import examine
+    from league.commands.doctor import examine
     from league.printing.lists import print_findings
 
     found = examine(output.store)
@@ -59,7 +59,7 @@ def selftest(
 
     Exit code 1 if one is wrong. Results that differ in the last bits on another kind of machine are no failure.
     """
-    from league.cli.selftest import checks
+    from league.commands.selftest import checks
     from league.printing import say
 
     made = []

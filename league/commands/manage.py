@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-import league.cli.completion as completion
-from league.cli.options import Output, RunOption, flag, group, subcommand
+import league.commands.completion as completion
+from league.commands.options import Output, RunOption, flag, group, subcommand
 from league.printing import print_json, show
 
 PANEL = "Manage"

@@ -151,7 +151,7 @@ def sections(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
 @_silent
 def setting_names(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
     """`SECTION.KEY=`, and of a setting that is typed out the words that it takes."""
-    from league.cli.known import known_settings
+    from league.commands.known import known_settings
 
     name, equals, _ = incomplete.partition("=")
     for setting in known_settings(_game(ctx)):

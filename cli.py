@@ -1,8 +1,4 @@
-"""`league`: parse, call one function, print. Data to stdout, talk to stderr; heavy imports stay in the commands.
-
-A module a panel of the help (`train.py`, `compare.py`, `look.py`, `manage.py`, `diagnose.py`); `options.py` has the
-app and what commands share, `completion.py` what a shell offers.
-"""
+"""The command `league`. Its commands are in `league/commands/`, a module for each panel of the help."""
 
 from __future__ import annotations
 
@@ -11,18 +7,14 @@ if __name__ == "cli":
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-import league.cli.completion as completion
-from league.cli import compare, diagnose, look, manage, settings, train
-from league.cli.options import app
-from league.errors import Interrupted, LeagueError, UsageError, as_known, described, users_line
+import league.commands.completion as completion
+from league.commands import compare, diagnose, look, manage, settings, train
+from league.commands.options import app
+from league.errors import Interrupted, LeagueError, UsageError, as_known, described, strays_told
 from league.printing import flush, say, show, streams
 from league.signals import BROKEN_OFF, MOST_NAMED, interrupt, on_signal, replaced
 
@@ -89,32 +81,11 @@ def main() -> None:
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
     try:
-        with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})), _strays_told():
+        with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})), strays_told(say):
             _run(received)
     except Interrupted as error:  # before the command began, or after its end
         say(BROKEN_OFF)
         sys.exit(128 + error.number)
-
-
-@contextmanager
-def _strays_told() -> Iterator[None]:
-    """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once."""
-    usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
-
-    def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
-        line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
-        if not line:
-            usual(found)
-        elif line not in told:
-            told.add(line)
-            say(f"your code raised {described(found.exc_value)} ({line}) {where}, which stops nothing; mend it")
-
-    threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
-    sys.unraisablehook = partial(tell, where="where nothing can catch it", usual=usual[1])
-    try:
-        yield
-    finally:
-        threading.excepthook, sys.unraisablehook = usual
 
 
 def _run(received: list[int]) -> NoReturn:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-import league.cli.completion as completion
-from league.cli.options import (
+import league.commands.completion as completion
+from league.commands.options import (
     AGENT_WORDS,
     AgainOption,
     GreedyGamesOption,
