@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from league.arena.frames import Picture, framer
 from league.envs import registry
 from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
+from league.store.folder import Folder
 from league.store.formats import OUTSIDE_PREFIX, name_problem
-from league.store.importing import MatchFile, PackedMatches
-from league.store.rows import AgentKind, AgentRow, GameRow, now
+from league.store.rows import AgentKind, AgentRow, GameRow, ImportRow, now
 from league.store.store import Store
+from league.store.view import Cursor
 from league.types import BOT_PREFIX, DRAW, ActionSpec, Turns
 
 MOST_CHOICES = 400
@@ -169,14 +170,17 @@ class Table:
             opened = Store.create(store, say)
             side = self.meeting.sides[0]
             kind: AgentKind = "bot" if side.folder is None else "snapshot" if side.is_own else "import"
-            agents_met = [
-                AgentRow(own_id, "import", self.name, match.game_id),
-                AgentRow(agent_id, kind, side.label, match.game_id),
-            ]
-            games = [GameRow.of(match.game_id, self.meeting.spec)]
             digest = hashlib.sha256(match.replay.encode() + str(now()).encode()).hexdigest()
-            file = MatchFile(f"played by {self.name}", digest, PackedMatches([(match, now())]), agents_met, games)
-            run = opened.add_import(file, None, "keep")[0].run
+            run = f"import-{digest[:12]}"
+
+            def fill(folder: Folder, con: Cursor) -> tuple[int, list[ImportRow]]:
+                folder.add_matches([replace(match, run=run)])
+                folder.add_agent(AgentRow(own_id, "import", self.name, match.game_id))
+                folder.add_agent(AgentRow(agent_id, kind, side.label, match.game_id))
+                folder.add_game(GameRow.of(match.game_id, self.meeting.spec))
+                return 1, []
+
+            opened.add_import(ImportRow(run, digest, f"played by {self.name}", 1), fill)
         winner = "draw" if match.winner == DRAW else self.names[match.winner]
         return Ended(
             run,

@@ -10,29 +10,31 @@ import itertools
 import os
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from league.errors import DEFAULT_STORE, UsageError, nearest, plain, quoted
 from league.schema import read_file
-from league.store.filegames import RESULTS, FileGame, FileGames
+from league.store.checking import RESULTS, Games, misnamed_problem
 from league.store.files import check_new, new_file
-from league.store.formats import OUTSIDE_PREFIX, bad, format_of, name_problem
-from league.store.importing import Earlier, MatchFile, PackedMatches
+from league.store.folder import Folder
+from league.store.formats import OUTSIDE_PREFIX, format_of, name_problem
+from league.store.importing import Earlier, leave_out_stored, matches_query, refuse_too_many
 from league.store.reading import LEAST_LISTED
 from league.store.rows import AgentRow, ImportRow
+from league.store.segments import write_query
+from league.store.sql import sql
 from league.store.store import Store
+from league.store.view import Cursor
 from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
 
 MAX_BYTES = 64 * 2**20
 LARGE = 100_000
 """Lines of a file of which it is said beforehand what memory it takes."""
-BASE_BYTES, LINE_BYTES = 270 * 2**20, 600
+BASE_BYTES, LINE_BYTES = 270 * 2**20, 400
 """Of memory that an import takes at most, for itself and for a line (`tests/store/test_large_import.py`)."""
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{64}")
 
@@ -200,44 +202,55 @@ def import_matches(
     format_of(path.name)
     data = _read_file(path)
     _say_what_it_takes(path, data, say)
-    opened = Store.open(store_path, say) if Store.is_there(store_path) else None
-    games_known = {} if opened is None else opened.games()
-    _refuse_a_name(game_id, games_known, UsageError)
-    default = _default_game(games_known, store_path, game, game_id)
+    sha256 = hashlib.sha256(data).hexdigest()
+    opened = Store.planned(store_path, say)
+    games_known = opened.games()
+    if game_id in set(games_known.values()) - games_known.keys():
+        raise UsageError(misnamed_problem(game_id, games_known))
     known = _Known.of(opened)
-    digest = hashlib.sha256(data)
-    games, matches = FileGames(data, str(path), strict=strict), PackedMatches()
-    seated: dict[tuple[str, str], None] = {}
-    seats_won: Counter[int] = Counter()
-    for place, g in enumerate(games):
-        _refuse_a_name(g.game_id, games_known, partial(bad, str(path), g.line))
-        match, at = _match(str(path), place, g, default, game_id, known, digest)
-        matches.append(match, at)
-        seated |= {(match.game_id, agent): None for agent in match.agents}
-        seats_won[g.winner] += 1
-    opened = opened or Store.create(store_path, say)
+    with opened.view.reading() as con:
+        games = Games(
+            con,
+            data,
+            str(path),
+            known.find,
+            games=games_known,
+            default=_default_game(games_known, store_path, game, game_id),
+            wanted=game_id,
+            strict=strict,
+            seed=int(sha256[:15], 16),
+        )
+        is_listed = bool(con.execute(sql("is_listed"), {"least": LEAST_LISTED}).fetchall()[0][0])
+    every = known.agents | known.new  # those of other owners, too, which may be removed some day
     file_name = path.name.encode(errors="replace").decode()
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
-    every = known.agents | known.new  # those of other owners, too, which may be removed some day
-    agents = tuple(every[key] for key in seated)
-    brought = MatchFile(file_name, digest.hexdigest(), matches, agents)
-    row, replaced = opened.add_import(brought, run, earlier)
-    left_out = {**games.left_out, "already in the store": len(matches) - row.matches}
+
+    def fill(folder: Folder, con: Cursor) -> tuple[int, list[ImportRow]]:
+        num_matches, replaced = leave_out_stored(opened.view, con, row, earlier)
+        refuse_too_many(opened.view, con, file_name)
+        folder.take(write_query(con, folder.path, "match", 1, matches_query(row), num_matches))
+        for key in games.seated:
+            folder.add_agent(every[key])
+        return num_matches, replaced
+
+    row = ImportRow(run or f"import-{sha256[:12]}", sha256, file_name, games.count)
+    row, replaced = opened.add_import(row, fill)
+    left_out = {**games.left_out, "already in the store": games.count - row.matches}
     return Imported(
         run=row.run,
         file=str(path),
-        read=len(matches) + games.left_out.total(),
+        read=games.count + games.left_out.total(),
         imported=row.matches,
         skipped={why: count for why, count in left_out.items() if count},
         first_bad=games.first_bad,
         without_zone=games.without_zone,
-        game_ids=tuple(dict.fromkeys(game_id for game_id, _ in seated)),
-        joined=tuple(known.name(*key) for key in seated if key not in known.new),
+        game_ids=tuple(dict.fromkeys(game_id for game_id, _ in games.seated)),
+        joined=tuple(known.name(*key) for key in games.seated if key not in known.new),
         new=tuple(agent.name for agent in known.new.values()),
         replaced={old.run: old.matches for old in replaced},
         ignored=tuple(games.ignored),
-        alike=tuple(known.alike(seated)),
-        is_listed=_is_listed(seats_won),
+        alike=tuple(known.alike(games.seated)),
+        is_listed=is_listed,
     )
 
 
@@ -274,28 +287,12 @@ def remove_import(
     return Store.open(store, say).remove_import(run)
 
 
-def _is_listed(seats_won: Mapping[int, int]) -> bool:
-    decided = {seat: count for seat, count in seats_won.items() if seat != DRAW}
-    return len(decided) == 1 and sum(decided.values()) >= LEAST_LISTED
-
-
-def _refuse_a_name(game_id: str | None, games: Mapping[str, str], error: Callable[[str], UsageError]) -> None:
-    """Refuses the name of a game of the store where a game id belongs, unless that is an id, too."""
-    if game_id is None or game_id in games or game_id not in games.values():
-        return
-    ids = ", ".join(plain(known) for known, name in games.items() if name == game_id)
-    raise error(
-        f"game_id={quoted(game_id)} is the name of a game of the store, its id is {ids}; give that, or leave it out"
-        f" and pass --game {plain(game_id)}"
-    )
-
-
 def _say_what_it_takes(path: Path, data: bytes, say: Callable[[str], None] | None) -> None:
     """Says what memory a large file takes, before it is taken."""
     lines = data.count(b"\n")
     if say is not None and lines >= LARGE:
         size = (BASE_BYTES + len(data) + lines * LINE_BYTES) / 2**20
-        say(f"{path}: {lines:,} lines; importing them takes up to {size:,.0f} MiB of memory, and some minutes")
+        say(f"{path}: {lines:,} lines; importing them takes up to {size:,.0f} MiB of memory")
 
 
 def _read_file(path: Path) -> bytes:
@@ -324,46 +321,6 @@ def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_
             f"game={game}: {store} has {len(found)} of it; pass --game-id with one of {', '.join(map(plain, found))}"
         )
     return game_id or found[0]
-
-
-def _match(
-    file: str, place: int, game: FileGame, default: str | None, wanted: str | None, known: _Known, digest: hashlib._Hash
-) -> tuple[MatchResult, datetime | None]:
-    """A game of a file as a row of the store, and when it was played, if the file says so."""
-    if wanted is not None and game.game_id not in (None, wanted):
-        raise bad(file, game.line, f"game_id={quoted(game.game_id or '')} is not --game-id {wanted}; leave one out")
-    game_id = game.game_id or default
-    if game_id is None:
-        raise bad(file, game.line, "nothing tells the game; pass --game or --game-id, or add a column game_id")
-    seats = []
-    for seat, name in enumerate(game.seats):
-        try:
-            seats.append(known.find(game_id, name))
-        except ValueError as error:
-            raise bad(file, game.line, f"seat{seat}={quoted(name)} {error}") from None
-    if seats[0] == seats[1]:
-        raise bad(file, game.line, f"{quoted(game.seats[0])} plays against itself; a match is between two agents")
-    seed = game.seed
-    if seed is None:  # games of one seed may count once, and these are different games: each gets its own
-        own = digest.copy()
-        own.update(f":{place}".encode())
-        seed = int.from_bytes(own.digest()[:8], "big")
-    match = MatchResult(
-        run="import",  # the store gives the name
-        kind="evaluation",
-        update=0,
-        row=place,
-        ordinal=0,
-        game_id=game_id,
-        agents=(seats[0], seats[1]),
-        seed=seed,
-        winner=game.winner,
-        end_reason=game.end_reason,
-        steps=game.steps,
-        ticks=game.ticks,
-        sampling=game.sampling,
-    )
-    return match, game.played_at
 
 
 # From the store into a file

@@ -172,7 +172,7 @@ class _Reader:
         self.game.has_moves, self.comment = True, 0
 
 
-def read_pgn(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, str] | Bad]]:
+def read_pgn(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, str] | Bad]]:
     """The line on which each game begins, and its columns."""
     reader = _Reader()
     for line, row in enumerate(lines, 1):

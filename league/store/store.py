@@ -31,18 +31,18 @@ from league.store.folder import (
     read,
     write,
 )
-from league.store.importing import Earlier, MatchFile, take_in
-from league.store.locks import LOCK, LockHeld, held
+from league.store.locks import LOCK, LockHeld, held, is_held, is_lock
 from league.store.reading import Reader
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
-from league.store.segments import write_query
-from league.store.view import View
+from league.store.view import Cursor, View
 
 _log = logging.getLogger(__name__)
 _TITLES = ".gates.lock"
 """In the store's folder: held while a gate is numbered."""
 WAIT_SECONDS = 30.0
 """How long one waits for that, which takes some milliseconds."""
+_DRAFTS = ".import-"
+"""In the store's folder the names of imports begin so that are being written, or removed."""
 
 
 class Store(Reader):
@@ -65,6 +65,17 @@ class Store(Reader):
         except OSError as error:
             raise StoreError(f"no store can be made at {folder}: {error.strerror}; pass another --store") from None
         return cls(View(folder, say or _log.warning))
+
+    @classmethod
+    def planned(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
+        """The store at `path`, or one that the first import makes there.
+
+        path, say: as of `create`.
+
+        Raises:
+            StoreError: what is there cannot be read, or is no store.
+        """
+        return cls.open(path, say) if cls.is_there(path) else cls(View(_named(path), say or _log.warning))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
@@ -233,48 +244,62 @@ class Store(Reader):
 
     @act("import")
     def add_import(
-        self, file: MatchFile, wanted: str | None = None, earlier: Earlier = "refuse"
+        self, row: ImportRow, fill: Callable[[Folder, Cursor], tuple[int, list[ImportRow]]]
     ) -> tuple[ImportRow, list[ImportRow]]:
-        """Writes a file's matches and the agents that they bring at once, all or nothing, but for those stored already.
+        """Writes an import, all or nothing; one process at a time writes the same content.
 
-        wanted: the `run` that the matches get; `import-` and the beginning of the file's sha256 if None. earlier: what
-        becomes of an earlier import of which this one has at least half of the games once more.
+        fill: adds its rows to the folder, given the view's cursor; returns how many matches these are, and the earlier
+            imports in whose place they come.
 
         Returns:
-            The import as it was written, whose `matches` may be fewer than were given; and those that it replaced.
+            The import as it was written, and those that it replaced.
 
         Raises:
-            UsageError: the name is taken, that content was imported before, all matches are stored already, most of an
-                earlier import would count twice, or there is none to replace.
+            UsageError: that content was imported before or is being imported, or the name is taken.
             StoreError: the store cannot be written.
         """
-        name, imported_at = wanted or f"import-{file.sha256[:12]}", now()
-        draft = self.path / f".{name}.{secrets.token_hex(4)}"
-        with self.view.reading():
-            con = self.view.cursor("match evaluation_game")
-            num_matches, replaced = take_in(self.view, con, file, name, earlier, imported_at)
-            if name == CATALOGUE or self.is_taken(name):
-                raise UsageError(f"run={name}: that name is taken in {self.path}; pass another --run, or none")
-            row = ImportRow(name, file.sha256, file.name, num_matches, imported_at)
+        draft = self.path / f"{_DRAFTS}{row.sha256[:12]}"
+        self._clear_drafts()
+        try:
+            draft.mkdir(parents=True)
+        except FileExistsError:
+            raise UsageError(
+                f"{row.file}: another process imports its content; let that finish, or remove {draft} where none does"
+            ) from None
+        except OSError as error:
+            raise _cannot_be_made(self.path / row.run, error) from None
+        with held(draft / LOCK), self.view.reading() as con:
             try:
-                _make(draft)
-                folder = Folder(draft, self.view.say)
-                folder.take(write_query(con, draft, "match", 1, "SELECT * FROM given", num_matches))
-                for replay in file.matches.replays(name):
-                    folder.add_row("replay", replay)
-                for agent in file.agents:
-                    folder.add_agent(agent)
-                for game in file.games:
-                    folder.add_game(game)
-                folder.begin(self.identity("import", name, imported=row))
-                _put(draft, self.path / name)
-            finally:
+                self._refuse_the_same(row)
+                matches, replaced = fill(folder := Folder(draft, self.view.say), con)
+                if row.run == CATALOGUE or self.is_taken(row.run):
+                    raise UsageError(f"run={row.run}: that name is taken in {self.path}; pass another --run, or none")
+                row = replace(row, matches=matches)
+                folder.begin(self.identity("import", row.run, imported=row))
+                _put(draft, self.path / row.run)
+                for file in filter(is_lock, (self.path / row.run).iterdir()):  # else it would stay
+                    file.unlink()
+            except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
-                con.execute("DROP TABLE given")
+                raise
         for old in replaced:
             self._remove(old.run)
         self.view.write_catalogue()
         return row, replaced
+
+    def _refuse_the_same(self, row: ImportRow) -> None:
+        for same in self.imports():
+            if same.sha256 == row.sha256:
+                raise UsageError(
+                    f"{row.file}: its content was imported before, as {same.run} ({same.matches:,} matches,"
+                    f" {same.imported_at:%Y-%m-%d %H:%M} UTC); nothing was changed, and nothing is left to do"
+                )
+
+    def _clear_drafts(self) -> None:
+        """Removes what killed imports and removals have left."""
+        for path in self.path.glob(f"{_DRAFTS}*"):
+            if any(path.iterdir()) and is_held(path / LOCK) is False:  # one that was just made is empty
+                shutil.rmtree(path, ignore_errors=True)
 
     @act("remove an import")
     def remove_import(self, run: str) -> ImportRow:
@@ -296,7 +321,7 @@ class Store(Reader):
 
     def _remove(self, name: str) -> None:
         """Removes an owner's folder, which counts no more at once."""
-        path, gone = self.path / name, self.path / f".{name}.{secrets.token_hex(4)}"
+        path, gone = self.path / name, self.path / f"{_DRAFTS}{secrets.token_hex(8)}"
         try:
             path.rename(gone)
         except OSError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +53,18 @@ def _load() -> dict[str, Any]:
         LeagueError: they are not there.
     """
     try:
-        return {name: import_module(f"league.policies.kernels._{name}") for name in PARTS}
-    except ModuleNotFoundError as error:
-        raise LeagueError(f"{error.name} is not compiled; run `make build`, or install league again") from None
+        from league.policies.kernels import (
+            _lstm_gates,
+            _lstm_segment,
+            _ring_attention,
+            _segment_attention,
+            _tile_products,
+            _wide_products,
+        )
+    except ImportError as error:
+        raise LeagueError(f"league is not compiled ({error}); run `make build`, or install it again") from None
+    attention, recurrent = (_ring_attention, _segment_attention), (_lstm_gates, _lstm_segment)
+    return dict(zip(PARTS, (*attention, *recurrent, _tile_products, _wide_products), strict=True))
 
 
 def _cpuinfo() -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import league
-from league.errors import nearest
+from league.errors import UsageError, nearest
+from league.store.checking import Games
 from league.store.codec import KINDS
 from league.store.sql import named_queries, queries, sql
 from league.store.view import View
@@ -27,15 +29,18 @@ def test_every_query_prepares_against_a_fresh_store(fresh: View, name: str) -> N
     """The tables and views have the columns that a query names."""
     with fresh.reading():
         con = fresh.cursor(" ".join(KINDS))
-        con.execute("CREATE OR REPLACE TEMP TABLE given AS FROM match")
         if name.startswith("make_"):
-            assert name in ("make_tables", "make_evaluation_game"), "which `reading` and `cursor` have run"
+            assert name in ("make_tables", "make_evaluation_game", "make_given", "make_checked", "make_seated"), (
+                "run by others"
+            )
             return
+        with suppress(UsageError):  # of a file without games, which makes the tables of an import
+            Games(con, b'{"seat0": "?", "seat1": "b", "winner": 0}', "m.jsonl", max, games={})
         con.execute(f"PREPARE one AS {sql(name)}")
         con.execute("DEALLOCATE one")
 
 
-ASKS = {"sql", "select", "select_rows", "_select", "_rows", "statement"}
+ASKS = {"sql", "select", "select_rows", "_select", "_rows", "_run", "statement"}
 """Functions that are given the name of a query."""
 
 

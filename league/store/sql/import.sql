@@ -1,3 +1,198 @@
+-- name: make_given
+-- The tables of an import: its games, and what its names stand for that is not plain from themselves.
+CREATE OR REPLACE TEMP TABLE given (
+    place BIGINT, -- among the games of the file
+    game_id VARCHAR,
+    seat0_agent VARCHAR,
+    seat1_agent VARCHAR,
+    seed UBIGINT,
+    winner TINYINT,
+    end_reason VARCHAR,
+    steps BIGINT,
+    ticks BIGINT,
+    sampling VARCHAR,
+    played_at TIMESTAMP -- NULL: not told
+);
+CREATE OR REPLACE TEMP TABLE spelling (spelt VARCHAR, name VARCHAR, is_bad BOOLEAN);
+CREATE OR REPLACE TEMP TABLE seat (game VARCHAR, name VARCHAR, agent_id VARCHAR);
+CREATE OR REPLACE TEMP MACRO plain_moment(spelt) AS TRY_CAST(
+    regexp_extract(
+        spelt,
+        '^([1-9][0-9]{3}-[0-9]{2}-[0-9]{2}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?)(?:Z|\+00:00)?$',
+        1
+    ) AS TIMESTAMP
+);
+
+-- name: odd_moments
+-- Different times of `part` that are not UTC or have none of the usual forms.
+SELECT DISTINCT played_at FROM part WHERE played_at <> '' AND plain_moment(played_at) IS NULL;
+
+-- name: new_names
+-- Different names of `part`, and winners that may be names.
+SELECT DISTINCT unnest([seat0, seat1, game_id, end_reason, winner, winner_name]) FROM part;
+
+-- name: make_checked
+-- Makes `checked` of `part`: what each row says, the first rule that it breaks, and why it is left out.
+CREATE OR REPLACE TEMP TABLE checked AS
+WITH
+told AS (
+    SELECT
+        * REPLACE (nullif(game_id, '') AS game_id, coalesce(nullif(end_reason, ''), 'unknown') AS end_reason),
+        CASE
+            WHEN winner <> '' THEN 'winner'
+            WHEN winner_seat <> '' THEN 'winner_seat'
+            WHEN winner_name <> '' THEN 'winner_name'
+            WHEN winner IS NOT NULL THEN 'winner'
+            WHEN winner_seat IS NOT NULL THEN 'winner_seat'
+            ELSE 'winner_name'
+        END AS said_in,
+        coalesce(nullif(winner, ''), nullif(winner_seat, ''), nullif(winner_name, ''), '') AS won
+    FROM part
+),
+named AS (
+    SELECT
+        told.* REPLACE (
+            coalesce(a.name, seat0) AS seat0,
+            coalesce(b.name, seat1) AS seat1,
+            coalesce(g.name, game_id) AS game_id,
+            coalesce(e.name, end_reason) AS end_reason
+        ),
+        a.is_bad AS is_bad0, b.is_bad AS is_bad1, g.is_bad AS is_bad_game, e.is_bad AS is_bad_end,
+        coalesce(w.name, won) AS winner_called,
+        if(said_in = 'winner_name' AND word.result >= 0, NULL, word.result) AS by_word
+    FROM told
+    LEFT JOIN spelling AS a ON a.spelt = seat0
+    LEFT JOIN spelling AS b ON b.spelt = seat1
+    LEFT JOIN spelling AS g ON g.spelt = game_id
+    LEFT JOIN spelling AS e ON e.spelt = end_reason
+    LEFT JOIN spelling AS w ON w.spelt = won
+    LEFT JOIN word ON word.word = lower(won)
+),
+counted AS (
+    SELECT
+        named.*,
+        coalesce(moment, plain_moment(played_at)) AS moment,
+        coalesce(is_zoned, right(played_at, 1) = 'Z' OR contains(played_at, '+')) AS is_zoned,
+        if(said_in = 'winner_seat', NULL, CASE winner_called WHEN seat0 THEN 0 WHEN seat1 THEN 1 END) AS by_name,
+        coalesce(if(said_in = 'winner_name', by_name, by_word), by_word, by_name) AS result,
+        TRY_CAST(if(regexp_full_match(seed, '[0-9]{1,20}'), seed, NULL) AS UBIGINT) AS seed_count,
+        TRY_CAST(if(regexp_full_match(steps, '[0-9]{1,20}'), steps, NULL) AS BIGINT) AS steps_count,
+        TRY_CAST(if(regexp_full_match(ticks, '[0-9]{1,20}'), ticks, NULL) AS BIGINT) AS ticks_count
+    FROM named
+    LEFT JOIN moment ON moment.spelt = played_at
+)
+SELECT
+    number, line, said_in, won, by_word, by_name, result, seat0, seat1, game_id, end_reason, sampling, moment, is_zoned,
+    seed_count, steps_count, ticks_count,
+    CASE
+        WHEN problem IS NOT NULL THEN 'problem'
+        WHEN kind NOT IN ('', 'evaluation') THEN 'kind'
+        WHEN is_bad0 THEN 'seat0'
+        WHEN is_bad1 THEN 'seat1'
+        WHEN seat0 = seat1 AND seat0 <> '?' THEN 'itself'
+        WHEN concat(winner, winner_seat, winner_name) <> won THEN 'winners'
+        WHEN result IS NULL THEN said_in
+        WHEN played_at <> '' AND moment IS NULL THEN 'played_at'
+        WHEN is_bad_game THEN 'game_id'
+        WHEN seed <> '' AND seed_count IS NULL THEN 'seed'
+        WHEN is_bad_end THEN 'end_reason'
+        WHEN steps <> '' AND steps_count IS NULL THEN 'steps'
+        WHEN ticks <> '' AND ticks_count IS NULL THEN 'ticks'
+        WHEN sampling NOT IN ('', 'sample', 'greedy') THEN 'sampling'
+    END AS rule,
+    CASE
+        WHEN rule IS NOT NULL THEN 'cannot be read'
+        WHEN result = -2 THEN 'no result'
+        WHEN '?' IN (seat0, seat1) THEN 'a player `?`'
+    END AS left_out,
+    coalesce(game_id, $default) AS game
+FROM counted;
+
+-- name: new_agents
+-- Agents of `checked` that were not looked up, in their order.
+SELECT game, name
+FROM (
+    SELECT 2 * number AS place, game, seat0 AS name FROM checked WHERE left_out IS NULL
+    UNION ALL
+    SELECT 2 * number + 1, game, seat1 FROM checked WHERE left_out IS NULL
+)
+ANTI JOIN seat USING (game, name)
+WHERE game IS NOT NULL
+GROUP BY game, name
+ORDER BY min(place);
+
+-- name: make_seated
+-- Makes `seated` of the rows of `checked` that are not left out: who sat where, and the first rule that one breaks.
+CREATE OR REPLACE TEMP TABLE seated AS
+SELECT
+    checked.* EXCLUDE (line, said_in, won, by_word, by_name, seat0, seat1, game_id, is_zoned, rule, left_out),
+    a.agent_id AS seat0_agent,
+    b.agent_id AS seat1_agent,
+    CASE
+        WHEN list_contains($misnamed, game_id) THEN 'misnamed'
+        WHEN game_id <> $wanted THEN 'wanted'
+        WHEN checked.game IS NULL THEN 'game'
+        WHEN a.agent_id IS NULL THEN 'agent0'
+        WHEN b.agent_id IS NULL THEN 'agent1'
+        WHEN a.agent_id = b.agent_id THEN 'itself'
+    END AS rule
+FROM checked
+LEFT JOIN seat AS a ON a.game = checked.game AND a.name = seat0
+LEFT JOIN seat AS b ON b.game = checked.game AND b.name = seat1
+WHERE left_out IS NULL;
+
+-- name: first_broken
+-- The first row of the part that breaks a rule, those that are left out included or not.
+SELECT number, rule
+FROM (SELECT number, rule FROM checked WHERE $is_strict UNION ALL SELECT number, rule FROM seated)
+WHERE rule IS NOT NULL
+ORDER BY number
+LIMIT 1;
+
+-- name: result_words
+-- The results that stand in columns in which names may stand, each with the first row that has it.
+SELECT lower(won), arg_min(line, number), arg_min(said_in, number), arg_min(won, number)
+FROM checked
+WHERE by_word IS NOT NULL AND said_in <> 'winner_seat'
+GROUP BY lower(won)
+ORDER BY min(number);
+
+-- name: what_winners_fit
+-- Whether every `winner` of the part can be a seat or a draw; and the name of an agent of its game, or a draw.
+SELECT coalesce(bool_and(by_word IS NOT NULL), true), coalesce(bool_and(by_name IS NOT NULL OR by_word < 0), true)
+FROM checked
+WHERE said_in = 'winner';
+
+-- name: called_as_results
+-- The agents of the part that are called as results are.
+SELECT DISTINCT word
+FROM (SELECT unnest([seat0, seat1]) AS name FROM checked)
+JOIN word ON word = lower(name);
+
+-- name: left_out
+-- Why how many rows of the part are left out, and how many of the others tell a time without a zone.
+SELECT left_out, count(*), count(*) FILTER (moment IS NOT NULL AND NOT is_zoned) FROM checked GROUP BY left_out;
+
+-- name: give_games
+-- Adds the games of `seated` to `given`; one without a seed gets that of the file and its place.
+INSERT INTO given
+SELECT
+    $count + row_number() OVER (ORDER BY number) - 1 AS place,
+    game, seat0_agent, seat1_agent,
+    coalesce(seed_count, ($seed + place)::UBIGINT),
+    nullif(result, -1),
+    end_reason,
+    coalesce(steps_count, 0),
+    coalesce(ticks_count, 0),
+    coalesce(nullif(sampling, ''), 'sample'),
+    moment
+FROM seated
+ORDER BY number;
+
+-- name: is_listed
+-- Whether one seat won every decided game of `given`, as in a list that names winners first.
+SELECT count(DISTINCT winner) = 1 AND count(winner) >= $least FROM given;
+
 -- name: delete_stored_matches
 -- Deletes the given matches that are evaluation matches of the store: same game, seats, seed, course, moment. Those of the
 -- imports that are replaced do not count.
@@ -14,7 +209,7 @@ WHERE EXISTS (
         AND given.steps = old.steps
         AND given.ticks = old.ticks
         AND given.sampling = old.sampling
-        AND given.finished_at = old.finished_at
+        AND coalesce(given.played_at, $imported_at) = old.finished_at
 );
 
 -- name: repeated_imports
@@ -27,11 +222,17 @@ game AS (
     SELECT
         match.run,
         hash(game_id, seat0_agent, seat1_agent, coalesce(winner, -1), sampling) AS key,
-        if(finished_at >= coalesce(import.imported_at, $imported_at) - INTERVAL 1 MINUTE, NULL, finished_at) AS played_at,
+        if(finished_at >= imported_at - INTERVAL 1 MINUTE, NULL, finished_at) AS played_at,
         count(*) AS games
-    FROM (FROM match UNION ALL FROM given) AS match
-    LEFT JOIN import ON match.run = import.run
-    WHERE match.kind = 'evaluation' AND (match.run = $run OR import.run IS NOT NULL)
+    FROM (
+        SELECT match.run, imported_at, game_id, seat0_agent, seat1_agent, winner, sampling, finished_at
+        FROM match
+        JOIN import ON match.run = import.run
+        WHERE kind = 'evaluation'
+        UNION ALL
+        SELECT $run, $imported_at, game_id, seat0_agent, seat1_agent, winner, sampling, coalesce(played_at, $imported_at)
+        FROM given
+    ) AS match
     GROUP BY ALL
 ),
 given AS (SELECT key, played_at, games FROM game WHERE run = $run),
@@ -77,8 +278,12 @@ ORDER BY imported_at, run;
 -- name: met_pairs
 -- The pairs of different agents that have evaluation games in one game, the given ones included, the lesser id first.
 SELECT DISTINCT least(seat0_agent, seat1_agent) AS a, greatest(seat0_agent, seat1_agent) AS b
-FROM (FROM match UNION ALL FROM given)
-WHERE game_id = $game_id AND kind = 'evaluation' AND seat0_agent <> seat1_agent
+FROM (
+    SELECT game_id, seat0_agent, seat1_agent FROM match WHERE kind = 'evaluation' AND seat0_agent <> seat1_agent
+    UNION ALL
+    SELECT game_id, seat0_agent, seat1_agent FROM given
+)
+WHERE game_id = $game_id
 ORDER BY a, b;
 
 -- name: imports
