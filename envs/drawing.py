@@ -23,6 +23,8 @@ HUD_SIZE = (160.0, 90.0)
 MAX_SHAPES = 5_000
 """Of one drawing; more would make a page of it that no browser likes."""
 MAX_TEXT = 200
+SEATS: tuple[Colour, Colour] = (86, 180, 233), (240, 140, 20)
+"""Sky blue and orange: told apart by the colour-blind (after Okabe and Ito 2008)."""
 
 
 class Shape(NamedTuple):
@@ -106,7 +108,10 @@ class Drawing:
         self._add("oval", [*middle, *half], fill, line, width)
 
     def text(self, middle: Point, text: str, height: float, colour: Colour, most: float | None = None) -> None:
-        """One line of text; longer than `most` units, it is made narrower."""
+        """One line of text; longer than `most` units, it is made narrower.
+
+        The texts `seat 0` and `seat 1` are shown as the names of who plays, where these are known.
+        """
         self._add("text", list(middle), colour, None, height, " ".join(str(text).split())[:MAX_TEXT], most or 0.0)
 
     def _add(

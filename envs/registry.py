@@ -307,7 +307,7 @@ def num_cores() -> int:
 
 
 def renderer(name: str) -> Render | None:
-    """The game's `render`; None where it cannot be drawn.
+    """The game's own `render`; None where it has none.
 
     Raises:
         ConfigError: no game has this name.

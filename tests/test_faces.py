@@ -65,12 +65,13 @@ def make_vec(game: str, num_envs: int, mode: str, **arguments: Any) -> Any:
 
 @pytest.fixture
 def drawn_game(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A game that can be drawn, known to the registry and to Gymnasium."""
+    """A game with a `render` of its own beside its shapes, known to the registry and to Gymnasium."""
 
     def render(batch: Any, row: int) -> np.ndarray[Any, Any]:
         return np.full((4, 6, 3), batch.obs[row].sum() * 10, np.uint8)
 
     module = SimpleNamespace(Options=matrix.Options, spec=matrix.spec, make=matrix.make, render=render)
+    module.drawing = matrix.drawing
     monkeypatch.setattr(registry, "_games", {**registry._games, "drawn": module})
     league.gym.register("drawn")
     yield "drawn"
@@ -453,14 +454,19 @@ def test_match_that_is_over_takes_no_step() -> None:
     assert "options={'x': 1}" in refusal(lambda: env.reset(options={"x": 1}))
 
 
-def test_game_that_cannot_be_drawn_refuses_a_render_mode() -> None:
-    """`rgb_array` for a game without pictures, and any other mode for one with them, is one clear line."""
+def test_game_that_cannot_be_drawn_refuses_a_render_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rgb_array` for a game without shapes or pictures is one clear line; shapes alone are pictures."""
+    module = SimpleNamespace(Options=matrix.Options, spec=matrix.spec, make=matrix.make)
+    monkeypatch.setattr(registry, "_games", {**registry._games, "plain": module})
     for face in (league.gym.MatchEnv, league.gym.MatchVectorEnv, ParallelMatch):
-        line = refusal(lambda face=face: face("matrix", render_mode="rgb_array"))  # type: ignore[misc]
-        assert line == "render_mode='rgb_array': matrix cannot be drawn; leave render_mode out"
-    env = make("matrix")
+        line = refusal(lambda face=face: face("plain", render_mode="rgb_array", rewards={"payoff": 1.0}))  # type: ignore[misc]
+        assert line == "render_mode='rgb_array': plain cannot be drawn; leave render_mode out"
+    env = league.gym.MatchEnv("plain", rewards={"payoff": 1.0})
     env.reset()
     assert env.metadata["render_modes"] == [] and env.render() is None
+    drawn = make("matrix", render_mode="rgb_array")
+    drawn.reset(seed=1)
+    assert drawn.render().shape == (540, 960, 3) and drawn.render().std() > 5
 
 
 def test_drawn_game_refuses_other_modes(drawn_game: str) -> None:

@@ -114,7 +114,7 @@ OFFERS = {
     "faces/report:_check command('train', store=store)": "nothing_to_report",
     "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
     "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
-    "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # test_hands.py takes it back
+    "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # test_human.py takes it back
     "arena/equilibrium:nashconv `league exploit`": "no_offer",  # names the command, whose agent is left to the reader
     "faces/headline:_evidence command('tournament', best.name, '--bots', '--format', 'gauntlet', store=store)": (
         "report_of_few_games"

@@ -7,8 +7,6 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
@@ -17,7 +15,7 @@ from league.envs.brawl.styles import RANGES, STYLES
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "spec"]
+__all__ = ["FIELDS", "KEYS", "SPEC", "Options", "drawing", "make", "rules_of", "spec"]
 
 KEYBOARD = {"light": "a", "heavy": "s", "dodge": "d", "pickup": "w", "taunt": "q"}
 """Key -> key of the keyboard, for a person who plays; directions are the arrows, and space jumps."""
@@ -202,14 +200,3 @@ def drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:
     from league.envs.brawl.drawing import drawing
 
     return drawing(batch.record(row), batch.rules)
-
-
-def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
-    """The picture (H, W, 3) of a row of a brawl batch as it stands; `how` as for `render.frame`.
-
-    Raises:
-        UsageError: Pillow is not installed, or the size is too small.
-    """
-    from league.envs.brawl.render import frame
-
-    return frame(batch.record(row), batch.rules, **how)

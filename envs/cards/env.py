@@ -8,8 +8,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs.cards.catalogue import CARDS, EFFECTS, KEYWORDS, NAMES, TARGETS
@@ -28,7 +26,7 @@ from league.envs.cards.rules import (
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
 
-__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "render", "rules_of", "spec", "tell"]
+__all__ = ["MEANINGS", "SPEC", "Options", "drawing", "make", "rules_of", "spec", "tell"]
 
 VERSION = 1
 WORDS = TYPES
@@ -157,14 +155,3 @@ def tell(batch: Any, row: int, seat: int, action: Sequence[int]) -> str:
     from league.envs.cards.words import decision
 
     return decision(action, batch.record(row)["keepers"][seat]["board"])
-
-
-def render(batch: Any, row: int, **how: Any) -> npt.NDArray[np.uint8]:
-    """The picture (H, W, 3) of a row of a batch of cards as it stands; `how` as for `render.frame`.
-
-    Raises:
-        UsageError: Pillow is not installed, or the size is too small.
-    """
-    from league.envs.cards.render import frame
-
-    return frame(batch.record(row), batch.rules, **how)

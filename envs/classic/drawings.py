@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.envs.drawing import Drawing
+from league.envs.drawing import SEATS, Drawing
 
-SEATS = (86, 180, 233), (240, 140, 20)
 PAPER, DIM, CARD, INK, FELT = (242, 243, 238), (140, 148, 166), (250, 248, 238), (22, 24, 34), (28, 74, 62)
 VIEW = (0.0, 0.0, 160.0, 90.0)
 MOST_SHOWN = 12

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league import config
+from league.arena import raster
 from league.arena.games import enter, load_settings
 from league.config import updates
 from league.envs import registry
@@ -94,7 +95,7 @@ class Matches:
         self.mix = defaults.pool.mix
         self.observation_space, self.action_space = gymnasium_spaces(self.spec)
         self._weights = np.array(updates.check_rewards(config.from_json(settings), self.spec))
-        self._draw = registry.renderer(game)
+        self._draw = raster.renderer(game)
         modes = RENDER_MODES if self._draw else ()
         if render_mode is not None and render_mode not in modes:
             raise UsageError(

@@ -12,7 +12,8 @@ import numpy as np
 
 from league.acts import act
 from league.arena import raster
-from league.arena.frames import Course, Picture
+from league.arena.frames import Course
+from league.arena.raster import Picture
 from league.arena.replays import SUFFIX
 from league.envs.drawing import Drawing
 from league.errors import LeagueError, UsageError, one_line
@@ -52,21 +53,9 @@ def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
         raise UsageError(f"start={start:g}: a {SUFFIX} holds the whole match; leave --start out")
     if out.suffix not in SIZES:
         return
-    need_pillow()
+    raster.need_pillow()
     if out.suffix == ".mp4":
         _ffmpeg()
-
-
-def need_pillow() -> None:
-    """Refuses pictures where nothing can draw them.
-
-    Raises:
-        UsageError: Pillow is not installed.
-    """
-    try:
-        import PIL  # noqa: F401
-    except ModuleNotFoundError:
-        raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
 
 
 class Strip:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from league.acts import act
-from league.arena.minds import Minds
-from league.arena.replays import Playback
+from league.arena.agents import find_agent
+from league.arena.networks import load_net
+from league.arena.raster import Picture
+from league.arena.replays import Moment, Playback, Replay
+from league.device import choose_device
 from league.envs import registry
 from league.envs.drawing import Drawing
-from league.errors import code_told, one_line
-from league.policies.insight import Insight
+from league.errors import LeagueError, code_told, one_line
+from league.policies.actor_critic import ActorCritic
+from league.policies.insight import Insight, look
 from league.signals import settings_kept
-from league.types import SEATS, ActionSpec, GameSpec, MatchBatch, Turns
+from league.store.store import Store
+from league.types import SEATS, ActionSpec, BoolArray, GameSpec, MatchBatch, Policy, Turns
 
-Picture = npt.NDArray[np.uint8]
-"""(height, width, 3)."""
 SMOOTH = 7
 """Frames over which a camera's way is averaged."""
 CORE = 0.8
@@ -47,6 +52,73 @@ class Course:
         del self.frames[:moments], self.played[:moments], self.insights[:moments]
 
 
+class Insights:
+    """The nets of a match's seats, which see what they saw when it was played.
+
+    Args:
+        nets: seat -> its net, and the size of returns that the net's values are in (`Manifest.return_size`); other
+            seats show nothing.
+    """
+
+    def __init__(self, nets: Mapping[int, tuple[Policy, float]]) -> None:
+        self._nets = dict(nets)
+        self._states: dict[int, Any] = {seat: net.initial_state(1) for seat, (net, _) in nets.items()}
+        self._before: BoolArray | None = None
+
+    def look(self, moment: Moment) -> tuple[Insight | None, ...]:
+        """What each seat's net shows at a moment; to be called at each, in order. None: it does not decide."""
+        batch = moment.batch
+        found: list[Insight | None] = []
+        for seat in range(SEATS):
+            if seat not in self._nets:
+                found.append(None)
+                continue
+            net, return_size = self._nets[seat]
+            device = next(iter(net.parameters())).device
+            obs = torch.from_numpy(batch.obs[:, seat].copy()).to(device)
+            if moment.deciding[seat]:
+                mask = None if batch.mask is None else torch.from_numpy(batch.mask[:, seat].copy()).to(device)
+                seen = self._see(net, obs, self._states[seat], mask)
+                found.append(replace(seen, value=seen.value * return_size))
+            else:
+                if self._before is not None and self._before[1 - seat]:
+                    net.watch(obs, self._states[seat])
+                found.append(None)
+        self._before = moment.deciding
+        return tuple(found)
+
+    @staticmethod
+    def _see(net: Policy, obs: torch.Tensor, state: Any, mask: torch.Tensor | None) -> Insight:
+        if isinstance(net, ActorCritic):
+            return look(net, obs, state, mask)
+        with torch.no_grad():  # of a network of one's own no more is known than what `Policy` has
+            _, _, value = net.step(obs, state, mask=mask, greedy=True)
+        return Insight(float(value[0]), (), ())
+
+
+def insights_of(replay: Replay, store: Store | None) -> Insights:
+    """Of the agents of a replay that the store has with their files; the others show nothing."""
+    nets: dict[int, tuple[Policy, float]] = {}
+    for seat, record in enumerate(replay.seats):
+        folder = None if store is None or record.bot is not None else _folder_of(store, record.agent)
+        if folder is None:
+            continue
+        try:
+            manifest, net = load_net(folder, choose_device("cpu"), record.agent)
+            nets[seat] = net, manifest.return_size
+        except LeagueError:  # its code was not named by this user, or its files are not whole
+            continue
+    return Insights(nets)
+
+
+def _folder_of(store: Store, agent_id: str) -> Path | None:
+    for run in store.runs():
+        for row in store.snapshots(run.run):
+            if row.agent_id == agent_id and row.pruned_at is None:
+                return find_agent(store, f"{run.run}@{row.step}").folder
+    return None
+
+
 def how_drawn(game: str) -> str:
     """`shapes`, `pictures` or `words`: what of a game can be shown."""
     if registry.drawer(game) is not None:
@@ -56,7 +128,7 @@ def how_drawn(game: str) -> str:
 
 @act("film")
 def course_of(
-    playback: Playback, minds: Minds | None = None, most: int | None = None, how: Mapping[str, Any] | None = None
+    playback: Playback, nets: Insights | None = None, most: int | None = None, how: Mapping[str, Any] | None = None
 ) -> Course:
     """Plays a match back to its end and looks at each of its first `most` moments (None: all).
 
@@ -74,7 +146,7 @@ def course_of(
         if most is not None and moment.step >= most:
             continue
         course.frames.append(frame(moment.batch, moment.step))
-        insights: tuple[Insight | None, ...] = (None,) * SEATS if minds is None else minds.look(moment)
+        insights: tuple[Insight | None, ...] = (None,) * SEATS if nets is None else nets.look(moment)
         course.insights.append(insights)
         course.in_turns |= isinstance(moment.batch, Turns)
         is_known = [moment.deciding[seat] and playback.replay.seats[seat].bot is None for seat in range(SEATS)]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from league.acts import act
-from league.arena.frames import Course, Picture, chances_of, marks_of, rows_of
+from league.arena.frames import Course, chances_of, marks_of, rows_of
+from league.arena.raster import Picture
 from league.arena.replays import Replay
 from league.arena.templates import PLAYER, filled, packed
 from league.envs import registry

@@ -1,4 +1,7 @@
-"""Drawings as pictures, with Pillow; and the pictures between two drawings, where what moved is part of the way."""
+"""Drawings as pictures, with Pillow; and the pictures between two drawings, where what moved is part of the way.
+
+Films, stills, terminals and the render mode `rgb_array` have their pictures from here.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,58 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from league.arena.frames import Picture
-from league.envs.drawing import HUD_SIZE, Colour, Drawing, Shape
+from league.envs import registry
+from league.envs.drawing import HUD_SIZE, SEATS, Drawing, Shape
+from league.errors import UsageError
+from league.types import MatchBatch
+
+Picture = npt.NDArray[np.uint8]
+"""(height, width, 3)."""
+SIZE = (960, 540)
+"""Width and height, where nothing else is asked for."""
 
 FINE = 2
 """Drawn this many times larger, then averaged: smooth edges."""
 FARTHEST = 3.5
 """Units that a shape may move between two drawings; one that moved further has jumped."""
-SEATS: tuple[Colour, Colour] = (86, 180, 233), (240, 140, 20)
 PAPER, PAPER_DARK = (242, 243, 238), (16, 19, 28)
+
+
+def need_pillow() -> None:
+    """Refuses pictures where nothing can draw them.
+
+    Raises:
+        UsageError: Pillow is not installed.
+    """
+    try:
+        import PIL  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
+
+
+def renderer(game: str) -> registry.Render | None:
+    """What gives the picture of a row of a game's batch: its own `render`, else its shapes; None where it has neither.
+
+    Raises:
+        ConfigError: no game has this name.
+    """
+    draw = registry.drawer(game)
+    if draw is None or registry.renderer(game) is not None:
+        return registry.renderer(game)
+
+    def render(
+        batch: MatchBatch,
+        row: int,
+        *,
+        size: tuple[int, int] = SIZE,
+        show_boxes: bool = False,
+        names: tuple[str, str] = ("", ""),
+    ) -> Picture:
+        return picture(draw(batch, row), size, boxes=show_boxes, names=names)
+
+    return render
 
 
 def picture(
@@ -24,8 +69,13 @@ def picture(
 ) -> Picture:
     """A drawing as a picture (height, width, 3) of `size` (width, height).
 
-    boxes: with what the rules see and players do not. names: of the seats, in the lower corners.
+    boxes: with what the rules see and players do not. names: of the seats, in place of the texts `seat 0` and `seat 1`;
+    of a drawing without these they stand in the lower corners.
+
+    Raises:
+        UsageError: Pillow is not installed.
     """
+    need_pillow()
     from PIL import Image, ImageDraw
 
     wide, high = FINE * size[0], FINE * size[1]
@@ -37,12 +87,15 @@ def picture(
     world = scale, wide / 2 - (left + right) / 2 * scale, high / 2 - way * (top + bottom) / 2 * scale, way
     fit = min(wide / HUD_SIZE[0], high / HUD_SIZE[1])
     hud = fit, (wide - HUD_SIZE[0] * fit) / 2, (high - HUD_SIZE[1] * fit) / 2, 1
+    known = {f"seat {seat}": " ".join(name.split()) for seat, name in enumerate(names) if name}
     for shape in drawing.shapes:
         if boxes or shape.layer != "boxes":
+            shape = shape._replace(text=known.get(shape.text, shape.text))
             is_solid = len(shape.fill or ()) < 4 and len(shape.line or ()) < 4
             _shape(solid if is_solid else glass, shape, *(hud if shape.is_hud else world))
+    is_named = any(shape.text in ("seat 0", "seat 1") for shape in drawing.shapes)
     for seat, name in enumerate(names):
-        if name:
+        if name and not is_named:
             place = (26.0, 86.0) if seat == 0 else (HUD_SIZE[0] - 26.0, 86.0)
             _shape(solid, Shape("text", "", "", True, place, SEATS[seat], None, 4.0, name, 48.0), *hud)
     return np.asarray(image.reduce(FINE))

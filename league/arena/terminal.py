@@ -8,8 +8,9 @@ from typing import TextIO
 
 import numpy as np
 
-from league.arena import film
-from league.arena.frames import Course, Picture
+from league.arena import raster
+from league.arena.frames import Course
+from league.arena.raster import Picture
 from league.arena.replays import Replay
 from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
@@ -38,11 +39,11 @@ def check(out: TextIO | None = None) -> tuple[int, int]:
             f"the terminal has {columns} x {lines} letters, watching needs {LEAST_COLUMNS} x {LEAST_LINES}; make it"
             f" larger, or pass --out FILE.html"
         )
-    film.need_pillow()
+    raster.need_pillow()
     return min(columns, MOST_COLUMNS), lines
 
 
-def play(replay: Replay, course: Course, *, boxes: bool = False, speed: float = 1.0, out: TextIO | None = None) -> None:
+def play(replay: Replay, course: Course, *, boxes: bool = False, out: TextIO | None = None) -> None:
     """Shows a match from its beginning to its end; Ctrl+C ends it earlier.
 
     Raises:
@@ -51,36 +52,36 @@ def play(replay: Replay, course: Course, *, boxes: bool = False, speed: float = 
     stream = out or sys.stdout
     columns, lines = check(stream)
     names = " against ".join(one_line(name) for name in replay.names)
-    strip = film.Strip(course, (columns, 2 * (lines - 2)), boxes=boxes, names=("", ""))
-    begun = time.monotonic()
-    shown = -1
+    begun, shown, last = time.monotonic(), -1, len(course.frames) - 1
     try:
         stream.write(CLEAR + HIDE)
-        while True:
-            number = min(len(strip) - 1, int((time.monotonic() - begun) * speed / strip.seconds))
+        while shown < last:
+            number = min(last, int((time.monotonic() - begun) / course.seconds))
             if number != shown:
-                seconds = number * strip.seconds
-                title = f"{names}   {seconds:.1f} s"[: columns - 1]
-                stream.write(HOME + title.ljust(columns - 1) + "\n" + _frame(strip, course, number, columns, lines - 2))
+                title = f"{names}   {number * course.seconds:.1f} s"[: columns - 1].ljust(columns - 1)
+                stream.write(HOME + title + "\n" + _text(course.frames[number], columns, lines - 2, boxes))
                 stream.flush()
                 shown = number
-            if number == len(strip) - 1:
-                break
-            time.sleep(1 / RATE)
+            time.sleep(1 / RATE if shown < last else 0)
     finally:
         stream.write(PLAIN + SHOW + "\n")
         stream.flush()
 
 
-def _frame(strip: film.Strip, course: Course, number: int, columns: int, lines: int) -> str:
-    frame = course.frames[number // strip.each]
+def _text(frame: Drawing | Picture | str, columns: int, lines: int, boxes: bool) -> str:
+    """A frame in so many columns and lines."""
     if isinstance(frame, str):
         rows = [line[: columns - 1].ljust(columns - 1) for line in frame.split("\n")[:lines]]
         return "\n".join(rows + [" " * (columns - 1)] * (lines - len(rows)))
-    picture = strip[number]
-    if not isinstance(frame, Drawing):
-        picture = _smaller(picture, columns, 2 * lines)
-    return blocks(picture)
+    if isinstance(frame, Drawing):
+        return blocks(raster.picture(frame, (columns, 2 * lines), boxes=boxes))
+    scale = max(frame.shape[0] / lines / 2, frame.shape[1] / columns)
+    high, wide = max(2, int(frame.shape[0] / scale)), max(1, int(frame.shape[1] / scale))
+    at = [
+        np.minimum((np.arange(n) * scale).astype(int), most - 1)
+        for n, most in zip((high, wide), frame.shape[:2], strict=True)
+    ]
+    return blocks(frame[at[0]][:, at[1]])
 
 
 def blocks(picture: Picture) -> str:
@@ -95,11 +96,3 @@ def blocks(picture: Picture) -> str:
             line.append(UPPER)
         found.append("".join(line) + PLAIN)
     return "\n".join(found)
-
-
-def _smaller(picture: Picture, columns: int, rows: int) -> Picture:
-    """The nearest pixels of a picture, within so many columns and rows, its shape kept."""
-    scale = max(picture.shape[0] / rows, picture.shape[1] / columns)
-    high, wide = max(2, int(picture.shape[0] / scale)), max(1, int(picture.shape[1] / scale))
-    at = [np.minimum((np.arange(n) * scale).astype(int), picture.shape[axis] - 1) for axis, n in ((0, high), (1, wide))]
-    return np.asarray(picture[at[0]][:, at[1]])

@@ -11,8 +11,7 @@ from pathlib import Path
 from league.arena import film, pages, replays, terminal
 from league.arena.agents import Meeting, check_seed, find_agent, meet, store_for
 from league.arena.bouts import Bout, play_out
-from league.arena.frames import Course, course_of
-from league.arena.minds import Minds, minds_of
+from league.arena.frames import Course, Insights, course_of, insights_of
 from league.arena.parts import enter as enter_parts
 from league.arena.replays import Playback, Replay
 from league.errors import DEFAULT_STORE, UsageError
@@ -125,7 +124,7 @@ def _course(match: Match, path: Path | None, most: int | None, boxes: bool) -> C
         return course_of(match.playback, None, most)
     size, names = film.SIZES.get(path.suffix, film.SIZES[".gif"]), match.playback.replay.names
     how = {"size": size, "show_boxes": boxes, "names": names}
-    return course_of(match.playback, match.minds() if path.suffix == ".html" else None, most, how)
+    return course_of(match.playback, match.insights() if path.suffix == ".html" else None, most, how)
 
 
 def _show(replay: Replay, course: Course, path: Path | None, boxes: bool) -> int:
@@ -170,12 +169,12 @@ class Match:
     """The agents that played it, where it was played now."""
     store: Store | None = None
 
-    def minds(self) -> Minds:
+    def insights(self) -> Insights:
         """What shows what its nets think."""
         if self.meeting is None:
-            return minds_of(self.playback.replay, self.store)
+            return insights_of(self.playback.replay, self.store)
         known = [(seat, self.meeting.nets.get(x.agent_id)) for seat, x in enumerate(self.meeting.sides[:SEATS])]
-        return Minds({seat: (net[1], net[0].return_size) for seat, net in known if net is not None})
+        return Insights({seat: (net[1], net[0].return_size) for seat, net in known if net is not None})
 
 
 def _need_there(a: str, against: str | None, store: str | Path, say: Callable[[str], None] | None) -> None:

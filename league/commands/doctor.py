@@ -28,7 +28,6 @@ SHOWN = 3
 """Snapshots that are named, of those that are wrong."""
 EXTRAS = {
     "PIL": ("pillow", "films and pictures"),
-    "pygame": ("pygame-ce", "`league play` in a window"),
     "matplotlib": ("matplotlib", "`league payoff --png`"),
     "imageio_ffmpeg": ("imageio-ffmpeg", ".mp4 films"),
     "pettingzoo": ("pettingzoo", "games of PettingZoo"),

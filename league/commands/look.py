@@ -76,27 +76,25 @@ def play_by_hand(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help=AGENT_WORDS, autocompletion=completion.agents)],
     seat: Annotated[int, typer.Option(metavar="SEAT", help="Your seat, 0 or 1.")] = 0,
     name: Annotated[str, typer.Option(metavar="NAME", help="What you are called on the leaderboard.")] = "person",
-    browser: Annotated[bool, flag("--browser", help="On a page of this machine, not in a window.")] = False,
-    port: Annotated[int, typer.Option(metavar="PORT", help="Of that page; a free one if not given.")] = 0,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Of the page; a free one if not given.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="A new file, .replay, for the match.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of the match; drawn if not given.")] = None,
 ) -> None:
-    """Play against an agent yourself, by keyboard in a window or in the browser; the match is stored as an import."""
-    from league.arena.playing import play_by_hand
+    """Play against an agent yourself, on a page of this machine in the browser; the match is stored as an import."""
+    from league.arena import browser
     from league.printing import say
     from league.printing.answers import print_ended
 
-    ended = play_by_hand(
+    ended = browser.play(
         agent,
         seat=seat,
         name=name,
-        browser=browser,
         port=port,
         out=out,
         seed=seed,
         **play.as_keywords(),
         store=output.store,
-        say=lambda message: say(message, output.quiet and not browser),
+        say=say,
     )
     if output.as_json:
         print_json(ended)

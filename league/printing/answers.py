@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from league.arena.agents import Evaluation
     from league.arena.gating import GateResult
-    from league.arena.hands import Ended
+    from league.arena.human import Ended
     from league.arena.replays import Played
     from league.arena.watching import Film
     from league.boards.alarms import Finding

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from league.arena import film
+from league.arena import film, raster
 from league.arena.games import find_again
 from league.arena.replays import Played, is_replay, play_back
 from league.envs import registry
@@ -210,7 +210,7 @@ def find(
         if Path(out).suffix not in (".png", ".gif"):
             raise UsageError(f"out={out}: of evidence a .png or a .gif is drawn; pass another --out")
     batch = registry.make(game.name, rows=found.rows, threads=1, options=options)
-    draw = registry.renderer(game.name)
+    draw = raster.renderer(game.name)
     if out is not None and draw is None:
         raise UsageError(f"{game.name} cannot be drawn; leave --out away")
     pictures = []

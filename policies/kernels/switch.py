@@ -53,18 +53,16 @@ def _load() -> dict[str, Any]:
         LeagueError: they are not there.
     """
     try:
-        from league.policies.kernels import (
-            _lstm_gates,
-            _lstm_segment,
-            _ring_attention,
-            _segment_attention,
-            _tile_products,
-            _wide_products,
-        )
+        import league.policies.kernels._lstm_gates as lstm_gates
+        import league.policies.kernels._lstm_segment as lstm_segment
+        import league.policies.kernels._ring_attention as ring_attention
+        import league.policies.kernels._segment_attention as segment_attention
+        import league.policies.kernels._tile_products as tile_products
+        import league.policies.kernels._wide_products as wide_products
     except ImportError as error:
         raise LeagueError(f"league is not compiled ({error}); run `make build`, or install it again") from None
-    attention, recurrent = (_ring_attention, _segment_attention), (_lstm_gates, _lstm_segment)
-    return dict(zip(PARTS, (*attention, *recurrent, _tile_products, _wide_products), strict=True))
+    attention, recurrent = (ring_attention, segment_attention), (lstm_gates, lstm_segment)
+    return dict(zip(PARTS, (*attention, *recurrent, tile_products, wide_products), strict=True))
 
 
 def _cpuinfo() -> str:

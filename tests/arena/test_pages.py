@@ -15,8 +15,7 @@ import torch
 import league
 from league import config
 from league.arena import pages, raster
-from league.arena.frames import Course, chances_of, course_of, marks_of, rows_of
-from league.arena.minds import Minds
+from league.arena.frames import Course, Insights, chances_of, course_of, marks_of, rows_of
 from league.arena.networks import make_policy
 from league.arena.replays import Playback, parse
 from league.envs import Match, registry
@@ -32,14 +31,14 @@ from tests.helpers.sizes import SMALL
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J$policy"
 
 
-def made(game: str, seed: int = 1, *, minds: bool = False) -> tuple[Playback, Course]:
+def made(game: str, seed: int = 1, *, thinks: bool = False) -> tuple[Playback, Course]:
     """A match of random play and its course, with the thoughts of an untrained net in seat 0 if wanted."""
     playback = Playback(parse(random_match(game, seed)[0], "f"), "f")
     nets = {}
-    if minds:
+    if thinks:
         torch.manual_seed(0)
         nets = {0: (make_policy(config.load(env=game, overrides=SMALL), playback.spec), 1.0)}
-    return playback, course_of(playback, Minds(nets))
+    return playback, course_of(playback, Insights(nets))
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -233,7 +232,7 @@ def test_two_names_or_a_replay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 860)], ids=["desktop", "phone"])
 def test_the_player_plays(width: int, height: int, tmp_path: Path) -> None:
     """In Chromium: the page loads, its canvas is drawn, scrubbing and playing change it, the console is silent."""
-    playback, course = made("brawl", minds=True)
+    playback, course = made("brawl", thinks=True)
     path = tmp_path / "match.html"
     pages.save(pages.document(playback.replay, course, boxes=True), "a match", path)
     ink = "document.getElementById('picture').toDataURL()"
@@ -330,6 +329,6 @@ def test_values_are_shown_in_the_games_units() -> None:
     playback = Playback(parse(random_match("matrix", 1)[0], "f"), "f")
     torch.manual_seed(0)
     net = make_policy(config.load(env="matrix", overrides=SMALL), playback.spec)
-    plain, large = (course_of(playback, Minds({0: (net, size)})) for size in (1.0, 50.0))
+    plain, large = (course_of(playback, Insights({0: (net, size)})) for size in (1.0, 50.0))
     values = [[both[0].value for both in course.insights if both[0]] for course in (plain, large)]
     assert any(values[0]) and values[1] == pytest.approx([50.0 * x for x in values[0]])

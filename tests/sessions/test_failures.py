@@ -61,7 +61,7 @@ class LiarGame:
 
     Options, KEYS = brawl.Options, brawl.KEYS
     DEFAULTS: ClassVar[dict[str, Any]] = {"pool": {"mix": {"self_play": 1.0}}, "rewards": {"damage_dealt": 1.0}}
-    render = staticmethod(lambda batch, row, **how: brawl.render(batch.inner, row, **how))
+    drawing = staticmethod(lambda batch, row: brawl.drawing(batch.inner, row))
 
     @staticmethod
     def spec(options: Any) -> Any:

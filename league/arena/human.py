@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from league.arena.agents import Meeting
 from league.arena.bouts import Bout
-from league.arena.frames import Picture, framer
+from league.arena.frames import framer
+from league.arena.raster import Picture
 from league.envs import registry
 from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
@@ -51,7 +52,7 @@ class Ended:
     """The text of its replay."""
 
 
-class Table:
+class HumanMatch:
     """A match of a person against an agent, step by step.
 
     Args:
@@ -62,7 +63,7 @@ class Table:
         name: the person's.
 
     Raises:
-        UsageError: nobody can play such actions by hand, or the name cannot be one.
+        UsageError: nobody can play such actions by keyboard, or the name cannot be one.
     """
 
     def __init__(self, meeting: Meeting, seat: int, seed: int, *, greedy: bool, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A person plays in the browser: a small server on this machine alone, of one page and one match."""
+"""A person plays against an agent in the browser: a small server on this machine alone, of one page and one match."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-from league.arena import pages
+from league.arena import pages, replays
+from league.arena.agents import check_seed, find_agent, gather, store_for
 from league.arena.frames import Course
-from league.arena.hands import Ended, Table
+from league.arena.human import Ended, HumanMatch
+from league.arena.parts import enter as enter_parts
 from league.arena.templates import filled
-from league.errors import LeagueError, UsageError, one_line
+from league.errors import DEFAULT_STORE, LeagueError, UsageError, one_line
 from league.schema import check_number
+from league.store.files import check_new
 
 HOST = "127.0.0.1"
 MOST_BYTES = 65_536
@@ -29,7 +33,7 @@ class Server(ThreadingHTTPServer):
     """Serves one match to whoever knows its address, which has a word in it that nobody guesses.
 
     Args:
-        table: the match.
+        match: the match.
         port: 0 takes a free one.
         finish: called once when the match has ended; what it gives is told on the page.
 
@@ -40,19 +44,19 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False
 
-    def __init__(self, table: Table, port: int, finish: Callable[[], Ended]) -> None:
+    def __init__(self, match: HumanMatch, port: int, finish: Callable[[], Ended]) -> None:
         check_number("port", port, 0, 65_535, "the port")
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
             reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be taken ({error.strerror})"
             raise UsageError(f"port={port}: {reason}; pass another --port, or none for a free one") from None
-        self.table, self.finish = table, finish
+        self.match, self.finish = match, finish
         self.word = secrets.token_urlsafe(16)
         self.lock = threading.Lock()
         self.ended: Ended | None = None
         self.problem: BaseException | None = None
-        self.course = Course(table.spec, table.seconds)
+        self.course = Course(match.spec, match.seconds)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that breaks off is no error of the match; anything else is a bug and keeps its traceback."""
@@ -70,20 +74,20 @@ class Server(ThreadingHTTPServer):
         Raises:
             LeagueError: it cannot be.
         """
-        table = self.table
+        match = self.match
         with self.lock:
-            seen = [table.frame]
+            seen = [match.frame]
             if asked == "step":
                 if not isinstance(body, dict) or self.ended is not None:
                     raise UsageError("the match is over" if self.ended is not None else "no such request")
-                table.step(body.get("action"))
-                seen.append(table.frame)
-            if not table.is_live:
-                seen += table.go_on()
-            found: dict[str, Any] = {"frames": self._frames(seen), "step": table.bout.tape.steps}
+                match.step(body.get("action"))
+                seen.append(match.frame)
+            if not match.is_live:
+                seen += match.go_on()
+            found: dict[str, Any] = {"frames": self._frames(seen), "step": match.bout.tape.steps}
             if asked == "begin":
                 found |= self._told()
-            if table.is_over and self.ended is None:
+            if match.is_over and self.ended is None:
                 try:
                     self.ended = self.finish()
                 except LeagueError as error:
@@ -91,7 +95,7 @@ class Server(ThreadingHTTPServer):
                     raise
                 finally:
                     threading.Timer(GRACE_SECONDS, self.shutdown).start()
-            found["choices"] = table.choices()
+            found["choices"] = match.choices()
             if self.ended is not None:
                 reason = one_line(self.ended.end_reason).replace("_", " ")
                 won = "a draw" if self.ended.winner == "draw" else f"{one_line(self.ended.winner)} wins"
@@ -100,15 +104,15 @@ class Server(ThreadingHTTPServer):
             return found
 
     def _told(self) -> dict[str, Any]:
-        table = self.table
+        match = self.match
         return {
-            "names": [one_line(name) for name in table.names],
-            "about": f"{one_line(table.spec.name)}: you are {one_line(table.name)}, in seat {table.seat}",
-            "isLive": table.is_live,
-            "seconds": table.seconds,
-            "keys": list(table.keys),
-            "keyboard": table.keyboard(),
-            "aspect": self._frames([table.frame])["aspect"],
+            "names": [one_line(name) for name in match.names],
+            "about": f"{one_line(match.spec.name)}: you are {one_line(match.name)}, in seat {match.seat}",
+            "isLive": match.is_live,
+            "seconds": match.seconds,
+            "keys": list(match.keys),
+            "keyboard": match.keyboard(),
+            "aspect": self._frames([match.frame])["aspect"],
         }
 
     def _frames(self, seen: list[Any]) -> dict[str, Any]:
@@ -124,8 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_ours() or self.path != f"/{self.server.word}/":
             self._send(404, "text/plain", b"no such page")
             return
-        title = " against ".join(one_line(name) for name in self.server.table.names)
-        text = filled("hands.html", ("draw.js", "hands.js"), "player.css", connects="'self'", title=title)
+        title = " against ".join(one_line(name) for name in self.server.match.names)
+        text = filled("play.html", ("draw.js", "play.js"), "player.css", connects="'self'", title=title)
         self._send(200, "text/html; charset=utf-8", text.encode())
 
     def do_POST(self) -> None:
@@ -176,16 +180,68 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def play(table: Table, port: int, finish: Callable[[], Ended], say: Callable[[str], None]) -> Ended | None:
-    """Serves the match until it has ended; None where it was broken off.
+def play(
+    agent: str,
+    *,
+    seat: int = 0,
+    name: str = "person",
+    port: int = 0,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    greedy: bool = False,
+    env: object = None,
+    bots: object = None,
+    policy: object = None,
+    device: str = "auto",
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
+) -> Ended | None:
+    """Serves a page of this machine on which a person plays a match against an agent, until it has ended.
+
+    When it ends it is written into the store as an import, so it counts for the leaderboard, and `league imports
+    remove` takes it back. A match that is broken off is not.
+
+    Args:
+        agent, greedy, env, bots, policy, device, store, say: as for `evaluate`.
+        seat: the person's.
+        name: what the person is called there.
+        port: of the page; 0 takes a free one.
+        out: a new file, .replay, for the match.
+        seed: of the match and of the agent's draws; None draws one.
+
+    Returns:
+        How it ended; None where it was broken off.
 
     Raises:
-        UsageError: the port.
-        LeagueError: the match, or storing it, failed.
+        UsageError: as `evaluate`; a game whose actions no keyboard has, or a port in use.
+        StoreError, SnapshotError: as `evaluate`.
     """
-    with Server(table, port, finish) as server:
-        say(f"open {server.address} in a browser; Ctrl+C breaks the match off")
-        server.serve_forever(poll_interval=0.1)
-        if server.problem is not None:
-            raise server.problem
-        return server.ended
+    path = None if out is None else Path(out)
+    if path is not None:
+        if path.suffix != replays.SUFFIX:
+            raise UsageError(
+                f"out={path}: must end in {replays.SUFFIX}, of which the watch command makes others; pass another --out"
+            )
+        check_new(path, "--out")
+    chosen = secrets.randbelow(2**31) if seed is None else seed
+    check_seed(chosen)
+    opened = store_for(store, agent, say=say)
+    given = enter_parts(bots, policy=policy, say=say)
+    meeting = gather(opened, (find_agent(opened, agent),), env, device, say, given)
+    match = HumanMatch(meeting, seat, chosen, greedy=greedy, name=name)
+
+    def finish() -> Ended:
+        ended = match.ended(store, say)
+        if path is not None:
+            replays.save(ended.replay, path)
+        return ended
+
+    try:
+        with Server(match, port, finish) as server:
+            (say or print)(f"open {server.address} in a browser; Ctrl+C breaks the match off")
+            server.serve_forever(poll_interval=0.1)
+            if server.problem is not None:
+                raise server.problem
+            return server.ended
+    finally:
+        match.close()

@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs.cards import env, render
+from league.arena.raster import picture
+from league.envs.cards import env
 from league.envs.cards.catalogue import IDS, NAMES
+from league.envs.cards.drawing import HIGH, WIDE, drawing, slot_box
 from league.envs.cards.env import Options
-from league.envs.cards.render import HIGH, MIN_SIZE, WIDE, frame
 from league.envs.cards.rules import Rules
 from league.envs.cards.sketch import FORMS
 from league.envs.cards.words import decision
-from league.errors import UsageError
 from tests.helpers.cards_scenes import CREATURES, place, put, restore, scene, stirred
 
 SIZE = (480, 270)
 RULES = Rules()
 
 
-def draw(record: Any, **how: Any) -> Any:
+def draw(record: Any, boxes: bool = False) -> Any:
     """The picture of a record (1,)."""
-    return frame(record[0], RULES, **{"size": SIZE, **how})
+    return picture(drawing(record[0], RULES), SIZE, boxes=boxes)
 
 
 def changed(a: Any, b: Any) -> tuple[float, float, float, float]:
@@ -41,21 +41,13 @@ def within(found: tuple[float, ...], box: tuple[float, float, float, float]) -> 
 
 
 def test_any_state_can_be_drawn() -> None:
-    """In any size; the batch's own render gives the same picture."""
+    """In any size, with names of any length."""
     rng, batch = np.random.default_rng(0), env.make(12, 1, Options())
     restore(batch, stirred(rng, 12, Options()))
     for row in range(12):
-        picture = env.render(batch, row, size=(160, 90), names=("a" * 200, "\n"), show_boxes=True)
-        assert picture.shape == (90, 160, 3) and picture.dtype == np.uint8 and picture.std() > 10
-    assert env.render(batch, 0, size=(200, 300)).shape == (300, 200, 3)
-    assert (env.render(batch, 3) == frame(batch.record(3), batch.rules)).all()  # type: ignore[attr-defined]
-
-
-def test_too_small_is_refused() -> None:
-    """With the least size."""
-    for size in ((159, 90), (160, 89)):
-        with pytest.raises(UsageError, match=f"{MIN_SIZE[0]} x {MIN_SIZE[1]}"):
-            draw(scene(), size=size)
+        shown = picture(env.drawing(batch, row), (160, 90), names=("a" * 200, "\n"), boxes=True)
+        assert shown.shape == (90, 160, 3) and shown.dtype == np.uint8 and shown.std() > 10
+    assert picture(env.drawing(batch, 0), (200, 300)).shape == (300, 200, 3)
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -64,7 +56,7 @@ def test_creatures_are_drawn_in_their_slots(seat: int) -> None:
     for slot in range(4):
         empty, full = scene(), scene()
         place(full["keepers"][0][seat], slot + 1, "eel", acts=0)
-        box = render.slot_box(seat, slot)
+        box = slot_box(seat, slot)
         assert within(changed(draw(empty), draw(full)), box)
         for name, value in (("health", 1), ("acts", 1), ("snared", 1), ("power", 7)):
             other = full.copy()
@@ -85,12 +77,13 @@ def test_hands_decks_and_keepers_are_drawn_at_their_side() -> None:
 
 
 def test_the_next_card_is_shown_only_on_demand() -> None:
-    """`show_boxes` adds it beside the deck."""
+    """The layer `boxes` adds it beside the deck, and nobody who plays is sent it."""
     record, other = scene(), scene()
     put(other["keepers"][0][1], "deck", [IDS["shrimp"]] * 4 + [IDS["orca"]])
     assert (draw(record) == draw(other)).all()
-    shown = changed(draw(record, show_boxes=True), draw(other, show_boxes=True))
+    shown = changed(draw(record, boxes=True), draw(other, boxes=True))
     assert within(shown, (130, 35, WIDE, 42))
+    assert not [shape for seat in (0, 1) for shape in drawing(other[0], RULES, seat).shapes if "next" in shape.text]
 
 
 def test_the_last_decision_is_told_and_pointed_at() -> None:

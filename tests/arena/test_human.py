@@ -1,11 +1,12 @@
-"""A person against an agent: in a window, in the browser, and what is stored of it."""
+"""A person against an agent: in the browser, and what is stored of it."""
 
 import http.client
 import json
-import os
-import sys
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,11 @@ import numpy as np
 import pytest
 
 import league
-from league.arena import hands_window
 from league.arena.agents import find_agent, gather
+from league.arena.browser import Server, play
 from league.arena.frames import course_of
-from league.arena.hands import Ended, Table, legal_actions
-from league.arena.hands_browser import Server
+from league.arena.human import Ended, HumanMatch, legal_actions
 from league.arena.pages import document
-from league.arena.playing import play_by_hand
 from league.arena.replays import Playback, parse
 from league.envs import Match, registry
 from league.envs.drawing import Drawing
@@ -31,12 +30,12 @@ from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.matches import Keys
 
 
-def table(game: str, agent: str = "bot:random", seat: int = 0, name: str = "Ada") -> Table:
+def table(game: str, agent: str = "bot:random", seat: int = 0, name: str = "Ada") -> HumanMatch:
     """A match about to begin."""
-    return Table(gather(None, (find_agent(None, agent),), game, "cpu"), seat, 3, greedy=False, name=name)
+    return HumanMatch(gather(None, (find_agent(None, agent),), game, "cpu"), seat, 3, greedy=False, name=name)
 
 
-def play_any(match: Table) -> None:
+def play_any(match: HumanMatch) -> None:
     """Plays it to its end by the first action that is legal, or no key."""
     match.go_on()
     while not match.is_over:
@@ -47,7 +46,7 @@ def play_any(match: Table) -> None:
 
 @pytest.mark.parametrize("game", ["cards", "matrix", "leduc"])
 @pytest.mark.parametrize("seat", [0, 1])
-def test_a_match_by_hand_is_a_match_of_the_store(game: str, seat: int, tmp_path: Path) -> None:
+def test_a_match_of_a_person_is_a_match_of_the_store(game: str, seat: int, tmp_path: Path) -> None:
     """It is an import of one game with both agents' names, rated, and can be played back bit for bit and taken back."""
     match = table(game, seat=seat)
     play_any(match)
@@ -161,7 +160,7 @@ def test_a_match_names_its_choices() -> None:
 
 
 @contextmanager
-def served(match: Table, finish: Any) -> Iterator[Server]:
+def served(match: HumanMatch, finish: Any) -> Iterator[Server]:
     """A server of a match, in a thread of its own."""
     with Server(match, 0, finish) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -219,15 +218,36 @@ def test_a_match_over_http_ends_and_is_stored(tmp_path: Path) -> None:
     assert Store.open(tmp_path / "s").imports()[0].matches == 1
 
 
+def test_play_serves_a_match_to_its_end(tmp_path: Path) -> None:
+    """It says the address, returns how the match ended once the page has played it, and writes the replay."""
+    said: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        words = {"env": "leduc", "seed": 3, "store": tmp_path / "s", "out": tmp_path / "m.replay", "say": said.append}
+        ended = pool.submit(play, "bot:random", **words)
+        while not any("http://" in line for line in said):
+            assert not ended.done(), ended.result()
+            time.sleep(0.02)
+        [address] = [line.split()[1] for line in said if "http://" in line]
+        found: dict[str, Any] = {}
+        while "ending" not in found:
+            body = {"action": found["choices"][0][1]} if found else {}
+            url = address + ("step" if found else "begin")
+            request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            found = json.loads(urllib.request.urlopen(request, timeout=20).read())
+        result = ended.result(timeout=20)
+    assert isinstance(result, Ended) and (result.person, result.agent) == ("person", "bot:random")
+    assert (tmp_path / "m.replay").read_text() == result.replay and f"stored as {result.run}" == found["stored"]
+
+
 def test_a_port_in_use_is_one_line() -> None:
     """With the port and what to do."""
     match = table("matrix")
     with served(match, lambda: match.ended(None)) as server:
         port = server.server_port
         with pytest.raises(UsageError, match=rf"port={port}: is in use; pass another --port"):
-            play_by_hand("bot:random", env="matrix", browser=True, port=port, store="none", say=lambda _: None)
+            play("bot:random", env="matrix", port=port, store="none", say=lambda _: None)
     with pytest.raises(UsageError, match="port=70000"):
-        play_by_hand("bot:random", env="matrix", browser=True, port=70_000, store="none", say=lambda _: None)
+        play("bot:random", env="matrix", port=70_000, store="none", say=lambda _: None)
 
 
 @needs_chromium
@@ -256,56 +276,3 @@ def test_a_person_plays_in_chromium(tmp_path: Path) -> None:
         page.execute_script("document.getElementById('play').click()")
         assert page.get_log("browser") == []
     assert match.bout.batch.actions[0, 0, 3] == 1  # right
-
-
-# In a window
-
-
-@pytest.mark.parametrize("game", ["brawl", "leduc"])
-def test_a_window_plays_a_match(game: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a real display: keys and Return are taken, the match ends and is stored; Escape breaks one off."""
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    pygame = hands_window.load()
-    monkeypatch.setattr(hands_window, "END_SECONDS", 0.1)
-    match = table(game)
-    monkeypatch.setattr(match, "seconds", 0.001)
-    original, escapes = hands_window.Window.show, [False]
-
-    def show(window: Any, *given: Any) -> None:
-        original(window, *given)
-        key = pygame.K_ESCAPE if escapes[0] else pygame.K_RETURN
-        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
-
-    monkeypatch.setattr(hands_window.Window, "show", show)
-    if game == "brawl":
-        monkeypatch.setattr(hands_window, "RATE", 10_000)
-        monkeypatch.setattr(hands_window, "_picture", lambda *_: np.zeros((54, 96, 3), np.uint8))
-    assert hands_window.play(match) and match.is_over
-    escapes[0] = True
-    assert not hands_window.play(table(game))
-
-
-def test_without_a_window_or_pygame_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both say how else a person can play."""
-    if sys.platform == "linux":
-        for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
-            monkeypatch.delenv(name, raising=False)
-        with pytest.raises(UsageError, match=r"there is no display here .*pass --browser"):
-            hands_window.play(table("matrix"))
-    monkeypatch.setenv("SDL_VIDEODRIVER", "nothing of that name")
-    with pytest.raises(UsageError, match=r"there is no display here .*pass --browser"):
-        hands_window.play(table("matrix"))
-    monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(UsageError, match=r"pip install pygame-ce`, or pass --browser"):
-        play_by_hand("bot:random", env="matrix", store="none")
-    with pytest.raises(UsageError, match=r"pass --browser, too"):
-        monkeypatch.setattr(hands_window, "play", lambda _: True)
-        play_by_hand("bot:random", env="matrix", store="none", port=4_000)
-
-
-def test_what_libraries_write_themselves_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
-    """Where SDL looks for a display only our own line is said; afterwards stderr is as it was."""
-    with hands_window._silenced():
-        os.write(2, b"error: XDG_RUNTIME_DIR is invalid\n")
-    os.write(2, b"ours\n")
-    assert capfd.readouterr().err == "ours\n"

@@ -13,19 +13,20 @@ import pytest
 
 import league
 import league.arena.film
+from league.arena.raster import picture
 from league.cli import main
 from league.envs import registry
 from league.envs.brawl import env, figure
+from league.envs.brawl.drawing import drawing
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, WEAPONS
-from league.envs.brawl.render import MIN_SIZE, SEATS, Canvas, _stage, frame
 from league.envs.brawl.rules import Rules
 from league.envs.brawl.state import AIR, GROUND, STATE_DTYPE
+from league.envs.drawing import HUD_SIZE, SEATS
 from league.errors import UsageError
 from league.printing.answers import print_film
 
 RULES = Rules()
 SIZE = (640, 360)
-CANVAS = Canvas(_stage(RULES, SIZE).copy(), RULES)
 JAB = IDS["unarmed.side_light"]
 SPEAR, HAMMER = WEAPONS.index("spear"), WEAPONS.index("hammer")
 
@@ -42,38 +43,44 @@ def record(*changes: dict[str, Any], **match: Any) -> Any:
     return state[()]
 
 
-def draw(*changes: dict[str, Any], **match: Any) -> np.ndarray[Any, Any]:
-    """The picture of `record(*changes, **match)`."""
-    return frame(record(*changes, **match), RULES, size=SIZE)
+STAGE = drawing(record({"respawn": 1}, {"respawn": 1}), RULES).view
+"""What is seen while nobody is there: all of it."""
+SCALE = SIZE[0] / (STAGE[2] - STAGE[0])
+"""Pixels of a unit."""
 
 
-def area(picture: np.ndarray[Any, Any], low: tuple[float, float], high: tuple[float, float]) -> np.ndarray[Any, Any]:
+def draw(*changes: dict[str, Any], boxes: bool = False, **match: Any) -> np.ndarray[Any, Any]:
+    """The picture of `record(*changes, **match)` by a camera that shows the whole stage."""
+    seen = drawing(record(*changes, **match), RULES)
+    seen.view = STAGE
+    return picture(seen, SIZE, boxes=boxes)
+
+
+def area(shown: np.ndarray[Any, Any], low: tuple[float, float], high: tuple[float, float]) -> np.ndarray[Any, Any]:
     """The part of a picture between two corners in the world's units."""
-    (left, bottom), (right, top) = (np.array(CANVAS.at(point)) / 2 for point in (low, high))
-    return picture[max(0, int(top)) : int(bottom) + 1, max(0, int(left)) : int(right) + 1]
+    (left, bottom), (right, top) = (((x - STAGE[0]) * SCALE, (STAGE[1] - y) * SCALE) for x, y in (low, high))
+    return shown[max(0, int(top)) : int(bottom) + 1, max(0, int(left)) : int(right) + 1]
 
 
 def changed(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[float, float, float, float]:
     """The least and the greatest x, then y, in units, of what differs between two pictures."""
     rows, columns = np.nonzero((a != b).any(axis=2))
     assert len(rows), "nothing differs"
-    x = 2 * columns / CANVAS.scale - CANVAS.half_width
-    y = CANVAS.high - 2 * rows / CANVAS.scale
+    x, y = columns / SCALE + STAGE[0], STAGE[1] - rows / SCALE
     return x.min(), x.max(), y.min(), y.max()
 
 
-def count(picture: np.ndarray[Any, Any], colour: Any) -> int:
+def count(shown: np.ndarray[Any, Any], colour: Any) -> int:
     """The pixels of nearly this colour."""
-    return int((np.abs(picture.astype(int) - colour[:3]).max(axis=2) < 12).sum())
+    return int((np.abs(shown.astype(int) - colour[:3]).max(axis=2) < 12).sum())
 
 
 def test_shape_and_the_same_picture_again() -> None:
-    """A frame is (H, W, 3) uint8 of the asked size, its own memory, and depends on the record alone."""
-    for size in (MIN_SIZE, (640, 360), (400, 500), (960, 540)):
-        picture = frame(record(), RULES, size=size)
-        assert (picture.shape, picture.dtype) == ((size[1], size[0], 3), np.uint8)
-        assert np.array_equal(picture, frame(record(), RULES, size=size))
-    assert frame(record(), RULES).shape == (540, 960, 3)
+    """A picture is (H, W, 3) uint8 of the asked size, and depends on the record alone."""
+    for size in ((160, 90), (640, 360), (400, 500)):
+        shown = picture(drawing(record(), RULES), size)
+        assert (shown.shape, shown.dtype) == ((size[1], size[0], 3), np.uint8)
+        assert np.array_equal(shown, picture(drawing(record(), RULES), size))
 
 
 def test_a_fighter_is_drawn_where_it_is() -> None:
@@ -113,12 +120,10 @@ def fighter(change: dict[str, Any]) -> Any:
         ({"move": IDS["unarmed.side_heavy"], "move_tick": 9, "charge": 20}, (-5.3, 0.2), (-4.8, 2.0)),
         ({"move": IDS["unarmed.taunt"]}, (-3.8, 1.6), (-2.0, 2.6)),
         ({"vx": 7.5}, (-4.6, 0.0), (-3.4, 1.6)),
-        ({"damage": 87.0}, (-6.0, -3.0), (-3.0, -1.5)),
-        ({"stocks": 2}, (-5.5, -3.8), (-3.5, -3.0)),
     ],
 )
 def test_each_state_shows_in_its_place(change: dict[str, Any], low: Any, high: Any) -> None:
-    """Weapons, stun, protection, dodge, dash, the parts of a blow, charge, taunt, run, damage and stocks are seen."""
+    """Weapons, stun, protection, dodge, dash, the parts of a blow, charge, taunt and run are seen."""
     assert (area(draw(), low, high) != area(draw(change), low, high)).any(axis=2).sum() > 10
     assert changed(draw(), draw(change))[1] < 0, "the other half of the picture changed"
 
@@ -148,12 +153,12 @@ def test_weapons_reach_their_hit_boxes(weapon: int) -> None:
 
 
 def test_boxes_are_an_option() -> None:
-    """`show_boxes` outlines the body and an active hit box; a start-up's box is broken, a spent one gone."""
+    """The layer `boxes` outlines the body and an active hit box; a start-up's box is broken, a spent one gone."""
     red, green = (222, 60, 60), (90, 230, 120)
 
     def pixels(tick: int, hit: int, colour: Any) -> int:
-        state = record({"move": JAB, "move_tick": tick, "move_hit": hit})
-        return count(area(frame(state, RULES, size=SIZE, show_boxes=True), (-5.2, 0.0), (-1.5, 2.0)), colour)
+        shown = draw({"move": JAB, "move_tick": tick, "move_hit": hit}, boxes=True)
+        return count(area(shown, (-5.2, 0.0), (-1.5, 2.0)), colour)
 
     active, startup, spent = (pixels(*when, red) for when in ((5, 0), (1, 0), (5, 1)))
     assert active > startup > 10 and spent == 0
@@ -161,23 +166,30 @@ def test_boxes_are_an_option() -> None:
     assert count(area(draw({"move": JAB, "move_tick": 5}), (-5.2, 0.0), (-1.5, 2.0)), green) == 0
 
 
+def panel(shown: np.ndarray[Any, Any], seat: int) -> np.ndarray[Any, Any]:
+    """The part of a picture in which a seat's panel lies."""
+    wide, high = round(34 * SIZE[0] / HUD_SIZE[0]), round(21 * SIZE[1] / HUD_SIZE[1])
+    return shown[:high, :wide] if seat == 0 else shown[:high, -wide:]
+
+
 def test_panels_belong_to_seats() -> None:
     """Seat 0 is on the left wherever it fights; names, clock, items and the platform show in their places."""
     swapped = draw({"x": 4.0, "facing": -1, "side": 1}, {"x": -4.0, "facing": 1, "side": -1})
-    panel = (-6.8, -1.2), (-2.0, -0.6)
-    assert np.array_equal(area(draw(), *panel), area(swapped, *panel))
-    named = frame(record(), RULES, size=SIZE, names=("someone", ""))
-    assert changed(draw(), named)[1] < 0
-    lines = (
-        frame(record(), RULES, size=SIZE, names=("some\n one", "")),
-        frame(record(), RULES, size=SIZE, names=("some one", "")),
-    )
-    assert np.array_equal(*lines)
-    left, right, low, high = changed(draw({"damage": 170.0}), draw({"damage": 190.0}))
-    assert -6 < left < right < -3 and -3 < low < high < -1.5
-    assert changed(draw(), draw(tick=400))[2] > 8.5
-    struck = {"x": 1.2, "y": -1.0, "support": AIR, "move": JAB, "move_tick": 5}
-    assert count(area(draw(struck), (1.9, -0.7), (2.7, -0.55)), (255, 245, 190)) > 5, "a panel hides a blow"
+    assert all(np.array_equal(panel(draw(), seat), panel(swapped, seat)) for seat in (0, 1))
+    for change in ({"damage": 87.0}, {"stocks": 2}, {"stun": 20}, {"weapon": SPEAR, "weapon_left": 300}):
+        assert (panel(draw(change), 0) != panel(draw(), 0)).any() and np.array_equal(
+            panel(draw(change), 1), panel(draw(), 1)
+        )
+
+    def named(*names: str) -> np.ndarray[Any, Any]:
+        return picture(drawing(record(), RULES), SIZE, names=(names[0], names[1]))
+
+    plain = named("", "")
+    assert (panel(named("someone", ""), 0) != panel(plain, 0)).any()
+    assert np.array_equal(panel(named("someone", ""), 1), panel(plain, 1))
+    assert np.array_equal(named("some\n one", ""), named("some one", ""))
+    left, right, low, _ = changed(draw(), draw(tick=400))
+    assert -2 < left < right < 2 and low > 7
     items = np.zeros(2, STATE_DTYPE["items"].base)
     items[1] = (6.0, 450, HAMMER, 200)
     left, right, low, high = changed(draw(), draw(items=items))
@@ -187,17 +199,20 @@ def test_panels_belong_to_seats() -> None:
 
 
 def test_absent_and_beyond_the_picture() -> None:
-    """An absent fighter and one without stocks are not drawn; an arrow points to one beyond the picture."""
-    sky = (-14.0, 0.1), (14.0, 10.0)
+    """An absent fighter and one without stocks are not drawn; an arrow points to one beyond the view."""
     for change in ({"respawn": 9, "y": 4.0, "support": AIR}, {"stocks": 0}):
-        assert count(area(draw(change), *sky), SEATS[0]) == 0
-    for x, y, low, high in (
-        (-20.0, 3.0, (-14.5, 3.0), (-13.0, 5.0)),
-        (2.0, 12.5, (1.4, 8.5), (2.6, 10.2)),
-        (0.0, -9.0, (-0.6, -6.2), (0.6, -4.5)),
-    ):
-        away = draw({"x": x, "y": y, "support": AIR})
-        assert count(area(away, low, high), SEATS[0]) > 15, (x, y)
+        assert count(area(draw(change), (-14.0, 0.1), (14.0, 5.0)), SEATS[0]) == 0
+    for x, y in ((-20.0, 3.0), (2.0, 12.5), (0.0, -9.0)):
+        seen = drawing(record({"x": x, "y": y, "support": AIR}), RULES)
+        left, top, right, bottom = seen.view
+        [arrow] = [
+            shape for shape in seen.shapes if shape.kind == "polygon" and not shape.group and len(shape.points) == 6
+        ]
+        tip = arrow.points[:2]
+        assert left < tip[0] < right and bottom < tip[1] < top and arrow.fill == SEATS[0]
+        below_clock = top - 0.14 * (top - bottom)
+        assert min(tip[0] - left, right - tip[0], tip[1] - bottom, abs(below_clock - tip[1])) < 0.5, (x, y)
+    assert not [shape for shape in drawing(record(), RULES).shapes if not shape.group]
 
 
 def test_any_state_of_random_play_is_drawn() -> None:
@@ -212,10 +227,9 @@ def test_any_state_of_random_play_is_drawn() -> None:
         batch.actions[:] = batch.spec.action.legal_actions(batch.mask, unit)
         batch.step()
         for row in range(8):
-            picture = env.render(
-                batch, row, size=(240, 135), show_boxes=step % 2 == 0, names=("n" * 99, "a\nb \u00e9\u2603")
-            )
-            seen.add(picture.tobytes())
+            names = "n" * 99, "a\nb \u00e9\u2603"
+            shown = picture(env.drawing(batch, row), (240, 135), boxes=step % 2 == 0, names=names)
+            seen.add(shown.tobytes())
     assert len(seen) > 400
 
 
@@ -223,16 +237,11 @@ def test_every_strike_and_far_values_are_drawn() -> None:
     """Each tick of every strike, and the greatest values that a state may hold."""
     for move, strike in enumerate(STRIKES):
         for tick in {0, strike.startup, max(0, strike.ticks - 1)}:
-            frame(record({"move": move, "move_tick": tick, "weapon": move % 3, "charge": 99}), RULES, size=MIN_SIZE)
+            state = record({"move": move, "move_tick": tick, "weapon": move % 3, "charge": 99})
+            picture(drawing(state, RULES), (160, 90))
     far = {"x": 1e6, "y": -1e6, "damage": 1e6, "vx": -1e6, "support": AIR, "weapon_left": 1 << 30, "weapon": SPEAR}
     many = replace(RULES, stocks=9)
-    assert frame(record(far, far | {"x": 0.0, "stun": 1 << 30}, tick=1 << 30), many, size=MIN_SIZE).any()
-
-
-def test_a_size_too_small_is_refused() -> None:
-    """One line that names the size and the least one."""
-    with pytest.raises(UsageError, match=r"size=\(10, 10\).*160 x 90"):
-        frame(record(), RULES, size=(10, 10))
+    assert picture(drawing(record(far, far | {"x": 0.0, "stun": 1 << 30}, tick=1 << 30), many), (160, 90)).any()
 
 
 def test_faces_show_the_picture() -> None:
@@ -400,7 +409,5 @@ def test_without_pillow_one_line_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(UsageError, match="pip install pillow"):
         league.watch("bot:based", "bot:rusher", tmp_path / "m.gif")
-    monkeypatch.delitem(sys.modules, "league.envs.brawl.render")
-    batch = registry.make("brawl", rows=1, threads=1, options={})
     with pytest.raises(UsageError, match="pip install pillow"):
-        env.render(batch, 0)
+        picture(drawing(record(), RULES), SIZE)
