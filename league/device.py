@@ -2,13 +2,13 @@
 
 import contextlib
 import ctypes
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
+import psutil
 import torch
 
 from league.errors import ConfigError
@@ -77,14 +77,13 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return f"cuda ({torch.cuda.get_device_name(device)}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free)"
-    total = read_memory(device).total
-    memory = f"{total / 2**30:.1f} GiB" if total else "memory unknown"
+    memory = f"{read_memory(device).total / 2**30:.1f} GiB"
     threads = f"{torch.get_num_threads()} threads, " if device.type == "cpu" else ""
     return f"{device.type} ({threads}{memory})"
 
 
 class DeviceMemory(NamedTuple):
-    """Bytes of a device's memory; 0 where the system does not say."""
+    """Bytes of a device's memory."""
 
     free: int
     total: int
@@ -94,12 +93,8 @@ def read_memory(device: torch.device) -> DeviceMemory:
     """The GPU's memory on CUDA, else the machine's, or what a container may use of it."""
     if device.type == "cuda":
         return DeviceMemory(*torch.cuda.mem_get_info(device))
-    try:
-        total = free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return DeviceMemory(0, 0)
-    with contextlib.suppress(OSError, KeyError):  # Linux
-        free = 1024 * _numbers(Path("/proc/meminfo"))["MemAvailable:"]
+    machine = psutil.virtual_memory()
+    total, free = machine.total, machine.available
     for limit, used, cached in CONTAINER_FILES:
         with contextlib.suppress(OSError, KeyError, ValueError):  # no such files, or no limit, which is "max"
             most = int((CGROUP / limit).read_text())

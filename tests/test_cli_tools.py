@@ -228,18 +228,21 @@ def test_doctor_tells_why_a_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch) -> 
         assert finding.health == "note" and words in finding.next
 
 
-@pytest.mark.parametrize(
-    ("has", "rule", "is_within"),
-    [
-        ("2.13.0+cpu", "<2.14,>=2.6", True),
-        ("2.14.0", "<2.14,>=2.6", False),
-        ("1.4", ">=1.4,<3", True),
-        ("13", ">=13", True),
-    ],
-)
-def test_versions_are_compared_by_number(has: str, rule: str, is_within: bool) -> None:
-    """2.14 is more than 2.6; what follows the numbers does not count."""
-    assert doctor.fits(has, rule) is is_within
+def test_doctor_holds_each_library_to_its_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By number, whatever build it is; what an extra or another system needs does not count."""
+    has = {"torch": "2.13.0+cpu", "numpy": "2.14.0", "duckdb": "1.4"}
+    rules = [
+        "torch<2.14,>=2.6",
+        "numpy<2.14,>=2.6",
+        "duckdb>=1.4,<3",
+        'absent; extra == "play"',
+        'absent; os_name == "x"',
+    ]
+    monkeypatch.setattr(doctor, "requires", lambda name: rules)
+    monkeypatch.setattr(doctor, "version", has.__getitem__)
+    well, broken = doctor._versions()
+    assert all(f"{name} {number}" in well.found for name, number in has.items())
+    assert broken.found == "numpy 2.14.0 is not <2.14,>=2.6" and broken.health == "broken"
 
 
 # Selftest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from packaging.requirements import Requirement
 
 from league.errors import LeagueError, as_known, command_line
 from league.store.files import store_folder
@@ -76,46 +77,21 @@ def _versions() -> Iterator[HealthCheck]:
     python = ".".join(map(str, sys.version_info[:3]))
     there = [f"league {__version__}", f"Python {python}"]
     wrong = []
-    for text in requires(DISTRIBUTION) or ():
-        requirement, _, marker = text.partition(";")
-        if "extra" in marker:
+    for needed in map(Requirement, requires(DISTRIBUTION) or ()):
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
-        found = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
-        assert found is not None, text
-        name, rule = found[0], requirement.strip()[found.end() :]
         try:
-            has = version(name)
+            has = version(needed.name)
         except PackageNotFoundError:
-            wrong.append(f"{name} is not installed")
+            wrong.append(f"{needed.name} is not installed")
             continue
-        there.append(f"{name} {has}")
-        if not fits(has, rule):
-            wrong.append(f"{name} {has} is not {rule.strip()}")
+        there.append(f"{needed.name} {has}")
+        if not needed.specifier.contains(has, prereleases=True):
+            wrong.append(f"{needed.name} {has} is not {needed.specifier}")
     yield HealthCheck("versions", "well", ", ".join(there))
     if wrong:
         advice = "reinstall league (`pip install .`, in a checkout `make build`)"
         yield HealthCheck("versions", "broken", "; ".join(wrong), advice)
-
-
-def fits(has: str, rule: str) -> bool:
-    """Whether a version is within `>=A,<B`; only the numbers in front count."""
-    number = _numbers(has)
-    for part in filter(None, (part.strip(" ()") for part in rule.split(","))):
-        found = re.match(r"(>=|<=|<|>|==|!=|~=)\s*(.+)", part)
-        if found is None:
-            continue
-        bound = _numbers(found[2])
-        width = max(len(number), len(bound))
-        a, b = ((*x, *[0] * (width - len(x))) for x in (number, bound))
-        rules = {">=": a >= b, "~=": a >= b, "<=": a <= b, "<": a < b, ">": a > b, "==": a == b, "!=": a != b}
-        if not rules[found[1]]:
-            return False
-    return True
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def _extras() -> Iterator[HealthCheck]:
@@ -203,9 +179,6 @@ def _memory() -> Iterator[HealthCheck]:
     from league.device import read_memory
 
     memory = read_memory(torch.device("cpu"))
-    if not memory.total:
-        yield HealthCheck("memory", "well", "this system does not tell how much there is")
-        return
     found = f"{_gib(memory.free)} of {_gib(memory.total)} free"
     if memory.free < LITTLE_MEMORY:
         yield HealthCheck("memory", "note", found, "end other work, or train with a lower --set env.rows")

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from league.boards.readings import health, healthy
+from league.errors import one_line
 from league.printing.figures import FIGURES, Learner, Opponent
 from league.printing.sampling import KINDS, Machine
 from league.printing.tables import Cell, Column, Estimate, Line, Value, around, layout, line_width, score, wrapped
@@ -64,7 +67,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def picture(view: View, width: int, height: int, plain: bool = False) -> list[Line]:
+def picture(view: View, width: int, height: int, plain: bool = False) -> list[Text]:
     """The lines of a dashboard, none wider than `width`, at most `height` of them; sections that matter less go first.
 
     Args:
@@ -289,15 +292,9 @@ def _beside(sections: Sequence[list[Line]], column: int, room: int) -> list[Line
     return lines
 
 
-def _fit(line: Line, width: int) -> Line:
+def _fit(line: Line, width: int) -> Text:
     """As much of a line as there is room for, without the spaces at its end."""
-    kept: Line = []
-    for text, style in line:
-        while text and line_width([*kept, (text, style)]) > width:
-            text = text[:-1]
-        kept.append((text, style))
-    while kept and not kept[-1][0].strip():
-        kept.pop()
-    if kept:
-        kept[-1] = (kept[-1][0].rstrip(), kept[-1][1])
-    return kept
+    shown = Text.assemble(*((one_line(text), style) for text, style in line))
+    shown.truncate(width)
+    shown.rstrip()
+    return shown

@@ -20,13 +20,11 @@ from rich.text import Text
 
 from league.acts import gauging, listening
 from league.boards.readings import units
-from league.errors import one_line
 from league.printing import print_json
 from league.printing.bars import Terminal
 from league.printing.dashboard import View, clock, picture
 from league.printing.figures import Learner
 from league.printing.sampling import Meter
-from league.printing.tables import Line, line_width
 from league.training.evaluating import GAMES
 from league.training.run import Report, Start, Watcher
 
@@ -132,7 +130,7 @@ class TerminalWatcher(Watcher):
         if self.json_lines:
             print_json({"event": "result"} | asdict(result))
 
-    def picture(self, width: int, height: int, is_over: bool = False) -> list[Line]:
+    def picture(self, width: int, height: int, is_over: bool = False) -> list[Text]:
         """The dashboard as it is now."""
         with self._lock:
             view = self.view
@@ -323,14 +321,10 @@ class _Screen:
     def _draw(self) -> None:
         width, height = self._console.size
         lines = self._watcher.picture(width, max(height - 1, 1), self._is_over.is_set())
-        shown = Text(no_wrap=True, overflow="crop")
-        for k, line in enumerate(lines):
-            shown.append("\n" if k else "")
-            for text, style in line:
-                shown.append(one_line(text), style or None)
+        shown = Text("\n", no_wrap=True, overflow="crop").join(lines)
         self._reflow(width)
         self._live.update(shown, refresh=True)
-        self._width, self._widths = width, [line_width(line) for line in lines]
+        self._width, self._widths = width, [line.cell_len for line in lines]
 
     def _reflow(self, width: int) -> None:
         """A terminal that has become narrower has folded the lines that stand there; so many rows are overwritten."""

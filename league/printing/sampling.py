@@ -6,7 +6,6 @@ A `Meter` adds up the seconds of the thread that trains, by what it does; a `Mac
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+import psutil
 
 KINDS = ("game", "play nets", "strict masks", "learning", "evaluation", "waiting")
 """What the training thread's time goes to. `waiting`: for another thread, the disk or the store, and all the rest."""
@@ -79,7 +80,7 @@ class Machine:
     gpu: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     """Share of the time in which the GPU was busy."""
     memory: int = 0
-    """Bytes of main memory; where the system does not say, the most so far."""
+    """Bytes of main memory."""
     gpu_memory: tuple[int, int] = (0, 0)
     """Bytes of the GPU's memory that are taken, and that there are."""
 
@@ -100,7 +101,7 @@ class Machine:
         if now > self._at:
             self.cores.append((spent - self._spent) / (now - self._at))
         self._at, self._spent = now, spent
-        self.memory = _memory()
+        self.memory = psutil.Process().memory_info().rss
         cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)  # torch may be half imported
         if not self._has_asked and getattr(cuda, "is_initialized", bool)():
             self._has_asked = True
@@ -156,11 +157,3 @@ def _core_seconds() -> tuple[float, float]:
                     had, wanted, _ = file.read().split()
                 ran, waited = ran + int(had), waited + int(wanted)
     return ran / 1e9, waited / 1e9
-
-
-def _memory() -> int:
-    """Bytes of main memory that this process has."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024

@@ -199,9 +199,7 @@ def print_lines(lines: Iterable[Line]) -> None:
         return
     with console.capture() as captured:
         for line in lines:
-            shown = Text()
-            for text, style in line:
-                shown.append(text, style or None)
+            shown = Text.assemble(*line)
             shown.rstrip()
             console.print(shown, soft_wrap=True)
     put(captured.get())

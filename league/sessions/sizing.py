@@ -295,7 +295,7 @@ def check_memory(
         ConfigError: with the estimate, what is free, and what to lower.
     """
     needed = estimate(config, spec, footprint, device, rivals)
-    if not memory.total or needed.total <= memory.free:
+    if needed.total <= memory.free:
         return needed
     line = (
         f"env.rows={config.env.rows}: this run takes {needed.describe()} of memory, {device.type} has"
@@ -430,10 +430,10 @@ def auto(
         found = estimate(chosen.model_copy(update={"run": most_games}), spec, footprint, device)
         most_kept = _recent(MAX_COUNT, footprint) if found.recent else 0  # likewise
         taken = replace(found, recent=most_kept).total
-        if rows <= MIN_ROWS or taken <= memory.total / 2 or not memory.total:
+        if rows <= MIN_ROWS or taken <= memory.total / 2:
             break
         rows //= 2
-    room = f"it takes {show(taken)}" + (f" of {show(memory.total)}, of which half may be taken" if memory.total else "")
+    room = f"it takes {show(taken)} of {show(memory.total)}, of which half may be taken"
     cores = "" if on_gpu else f"there are {num_cores} cores, and "
     because = f"env.rows is set, and {room}" if chosen.env.rows != rows else f"{cores}{room}"
     learner, minibatch = chosen.learner, steps_per_update(chosen) // chosen.learner.minibatches

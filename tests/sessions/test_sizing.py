@@ -381,13 +381,6 @@ def test_where_fewer_rows_do_not_help_other_settings_are_named(tmp_path: Path, m
     assert "lower learner.rollout_steps, pool.live_nets or the sizes in [agent]" in refusal(tmp_path)
 
 
-def test_unknown_memory_refuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system that does not say what it has lets every run begin."""
-    monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(0, 0))
-    config, spec, device, line = settle("smoke", "auto", "matrix", None, [])
-    assert config.env.rows >= 64 and "free" not in settling.check_memory(config, spec, device) and line
-
-
 # What the machine says
 
 
