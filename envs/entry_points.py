@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from league.envs.sources import failing
-from league.errors import ConfigError, note_user_code
+from league.errors import ConfigError, is_users, note_user_code
 from league.types import Source
 
 GROUPS = ("league.games", "league.bots", "league.policies", "league.samplers")
@@ -27,7 +27,10 @@ class Offered:
 
 
 def names(group: str) -> tuple[str, ...]:
-    """The names that installed distributions offer in one of `GROUPS`, in alphabetical order; nothing is imported."""
+    """The names that installed distributions offer in one of `GROUPS`, in alphabetical order; nothing is imported.
+
+    What lies in the folder of a user's file, where modules are looked for, too, is not installed.
+    """
     return tuple(sorted({point.name for point in _points(group)}))
 
 
@@ -54,7 +57,8 @@ def load(group: str, name: str) -> Offered | None:
 
 def _points(group: str) -> tuple[EntryPoint, ...]:
     assert group in GROUPS, group
-    return tuple(entry_points(group=group))
+    found = ((point, point.dist) for point in entry_points(group=group))
+    return tuple(p for p, dist in found if dist is None or not is_users("", str(dist.locate_file(p.module))))
 
 
 def _distribution(point: EntryPoint) -> str:

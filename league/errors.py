@@ -50,13 +50,14 @@ class Interrupted(BaseException):
 class LeagueError(Exception):
     """A known error: the message names the setting, the value, the rule and the next step. Exit code 1.
 
-    Its text is `brief`, since it may quote what comes from outside: a manifest, an exception of a bot.
+    Its text is `brief`, since it may quote what comes from outside: a manifest, an exception of a bot; and it can be
+    printed, lone surrogates of a path spelt out.
     """
 
     exit_code = 1
 
     def __str__(self) -> str:
-        return brief(super().__str__())
+        return brief(super().__str__()).encode(errors="backslashreplace").decode()
 
 
 class UsageError(LeagueError):

@@ -22,6 +22,7 @@ from league.signals import StepKept
 from league.snapshots.io import Frozen, load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy
+from league.types.arguments import typed
 
 MAX_STATE_BYTES = 2**28
 """The most that one row's memory may take, hundreds of times the default agent's; a manifest that asks for more is
@@ -218,6 +219,7 @@ class Agent:
         self.reset(seed=0)
 
     @classmethod
+    @typed
     def load(cls, path: str | Path, device: str = "cpu", threads: int = 1) -> Agent:
         """Opens a folder that `league export` wrote, or a snapshot's. Reads safetensors and JSON only, runs no code.
 

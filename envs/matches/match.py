@@ -297,12 +297,16 @@ def spec_of(match: Match) -> GameSpec:
             raise UsageError(f"{where} has no method {method}(); see league.envs.Match")
     if cls.step is Match.step and cls.play is Match.play:
         raise UsageError(f"{where} has neither step(actions) nor, for a game in turns, play(action); write one")
+    for name in ("observation", "layout"):
+        if not all(isinstance(part, ObservationPart) for part in getattr(match, name)):
+            raise UsageError(f"{where}: {name}={getattr(match, name)!r} must be a tuple of ObservationPart")
     parts = tuple(match.observation)
-    if not all(isinstance(part, ObservationPart) for part in parts):
-        raise UsageError(f"{where}: observation={match.observation!r} must be a tuple of ObservationPart")
     obs_size = match.obs_size or (parts[-1].stop if parts else 0)
     if obs_size < 1:
         raise UsageError(f"{where}: obs_size={match.obs_size!r} must be how many numbers a seat observes, at least 1")
+    if match.layout and match.layout[-1].stop != obs_size:
+        end = match.layout[-1].stop
+        raise UsageError(f"{where}: layout ends at {end}, not at obs_size={obs_size}; name each number")
     action = _action_spec(match.action, where)
     if action.kind == "legal_tuples" and cls.legal is Match.legal:
         raise UsageError(f"{where}: legal tuples need a method legal(seat) that lists them")

@@ -34,7 +34,7 @@ from league.envs.matches.row import (
     next_seed,
 )
 from league.envs.matches.surroundings import Around, RandomPlay, seed_globals
-from league.errors import LeagueError, users_line
+from league.errors import LeagueError, quoted, users_line
 from league.signals import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
@@ -318,7 +318,7 @@ class RowBatch:
             if seat not in BOTH or term not in terms or term == WIN:
                 rule = f"reward({seat!r}, {term!r}) must name a seat and one of reward_terms ({_listed(terms[:-1])})"
                 raise row.error(None, rule + ("; `win` is given by end()" if term == WIN else ""))
-            self.reward_terms[row.number, seat, terms.index(term)] += amount
+            self.reward_terms[row.number, seat, terms.index(term)] += _number(row, f"reward({seat}, {term!r})", amount)
 
     def _finish(self, row: Row) -> None:
         """Writes the end of a row's match."""
@@ -337,7 +337,7 @@ class RowBatch:
                 raise row.error(
                     None, f"measure({seat!r}, {metric!r}) must name a seat and one of metrics ({_listed(names)})"
                 )
-            metrics[seat][names.index(metric)] += amount
+            metrics[seat][names.index(metric)] += _number(row, f"measure({seat}, {metric!r})", amount)
         ticks = len(row.log) * self.spec.ticks_per_step
         self.result[number] = (winner, self.spec.end_reasons.index(reason), ticks, row.seed, metrics)
 
@@ -433,3 +433,15 @@ def _try_out(make: Callable[[], Match]) -> None:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
+
+
+def _number(row: Row, call: str, amount: Any) -> float:
+    """An amount that a match gave.
+
+    Raises:
+        MatchError: it is no number.
+    """
+    with suppress(TypeError, ValueError):
+        if not isinstance(amount, str):
+            return float(amount)
+    raise row.error(None, f"{call} is of {quoted(repr(amount))}, which is no number")

@@ -28,7 +28,7 @@ from league.boards.standings import Leaderboard
 from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
-from league.errors import DEFAULT_STORE, ConfigError, UsageError, command
+from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
 from league.play.recording import Recording
 from league.policies.actor_critic import state_bytes
@@ -144,7 +144,10 @@ def _find_stopped(store: Store, run: str) -> Named:
             f"agent {label!r}: {run} was not stopped on its way, or is finished since; name {run} for its newest"
             f" snapshot"
         )
-    return Named(load_fit(folder)[0].agent_id, label, folder)
+    manifest = load_fit(folder)[0]
+    if manifest.run != run:
+        raise SnapshotError(f"{folder}: it holds an agent of run {manifest.run}; remove the folder")
+    return Named(manifest.agent_id, label, folder)
 
 
 def is_path(name: str) -> bool:

@@ -18,8 +18,8 @@ from league.arena.raster import Picture
 from league.arena.replays import Moment, Playback, Replay
 from league.device import choose_device
 from league.envs import registry
-from league.envs.drawing import Drawing
-from league.errors import LeagueError, code_told, one_line
+from league.envs.drawing import Drawing, problem_of
+from league.errors import ContractError, LeagueError, code_told, one_line
 from league.policies.actor_critic import ActorCritic
 from league.policies.insight import Insight, look
 from league.signals import settings_kept
@@ -179,7 +179,10 @@ def framer(
     def frame(batch: MatchBatch, step: int) -> Drawing | Picture | str:
         with settings_kept(), code_told(f"game {game}: its drawing fails at step {step}"):
             if draw is not None:
-                return draw(batch, 0) if seat is None else draw(batch, 0, seat=seat)
+                drawing = draw(batch, 0) if seat is None else draw(batch, 0, seat=seat)
+                if problem := problem_of(drawing):
+                    raise ContractError(f"game {game}: drawing() at step {step}: {problem}")
+                return drawing
             if render is not None:
                 return np.asarray(render(batch, 0, **(how or {})), np.uint8)
         return words(batch, step, seat)

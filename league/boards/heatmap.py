@@ -47,10 +47,7 @@ def check(path: Path) -> None:
     if path.suffix != ".png":
         raise UsageError(f"png={path}: must end in .png; pass another --png")
     check_new(path, "--png")
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        raise UsageError("heat maps need matplotlib, which is not installed; run `pip install matplotlib`") from None
+    plots.need_matplotlib()
 
 
 def save(payoff: Payoff, path: Path) -> None:

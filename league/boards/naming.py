@@ -85,7 +85,7 @@ def find_named(store: Reader, name: str) -> SnapshotRow:
         runs = [row.run for row in store.runs()]
         if run not in runs:
             raise UsageError(
-                f"agent {name!r}: no run `{run}` in {store.path}{nearest(run, runs)};"
+                f"agent {name!r}: {store.no_run(run, runs)};"
                 f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"
             )
         snapshots = store.snapshots(run)

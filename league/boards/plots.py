@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from league.errors import UsageError
@@ -34,12 +35,8 @@ Curve = Sequence[tuple[float, float]]
 
 @cache
 def _kind() -> type[Figure]:
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise UsageError(
-            "plots need matplotlib, which is not installed; run `pip install 'league-engine[plots]'`"
-        ) from None
+    need_matplotlib()
+    from matplotlib.figure import Figure
 
     class Plot(Figure):
         """A figure that a notebook shows without pyplot, and that nothing has to close."""
@@ -50,6 +47,25 @@ def _kind() -> type[Figure]:
             return data.getvalue()
 
     return Plot
+
+
+def need_matplotlib() -> None:
+    """Loads matplotlib, which reads a file `matplotlibrc` of the current folder, and MPLBACKEND.
+
+    Raises:
+        UsageError: it is not installed, or one of these is wrong.
+    """
+    rc = Path("matplotlibrc")
+    try:
+        if rc.exists() and not rc.is_file():
+            raise OSError("it is no regular file")
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        raise UsageError(
+            "plots need matplotlib, which is not installed; run `pip install 'league-engine[plots]'`"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"matplotlib does not load ({error}); see to its file {rc} and to MPLBACKEND") from None
 
 
 def figure(width: float, height: float) -> Figure:

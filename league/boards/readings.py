@@ -270,8 +270,8 @@ def _with_parents(store: Reader, run: RunRow, points: dict[str, dict[int, float]
     """A run's metrics, and before its first update those of the run that it was rewound from, and so on."""
     parents = {row.run: row.parent for row in store.runs()}
     parent = run.parent
-    while parent in parents:
+    while parent in parents:  # none twice, whatever the store says
         for name, values in _points(store, parent, min(points["approx_kl"]) - 1).items():
             points[name] = values | points.get(name, {})
-        parent = parents[parent]
+        parent = parents.pop(parent)
     return points

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,11 +118,11 @@ def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
     Raises:
         UsageError: there is no such run, or the call says what settings it should have.
     """
-    from league.config import from_json
+    from league.config import of_run
 
     if unused := [f"--{name}" for name, value in given.items() if value]:
         raise UsageError(f"settings {run}: a run's are as they are; leave out {', '.join(unused)}")
-    return from_json(json.loads(output.open().find_run(run).config))
+    return of_run(run, output.open().find_run(run).config)
 
 
 def _of_call(given: dict[str, Any], output: Output) -> Config:

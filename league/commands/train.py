@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -148,9 +147,9 @@ def resume(
     from league.sessions.resuming import resume
 
     opened = output.open()
-    learner = next((row.run for row in opened.learners() if run in (row.league, row.run)), run)
+    row = opened.find_run(next((row.run for row in opened.learners() if run in (row.league, row.run)), run))
     sets = overrides or []
-    verbosity = settings.changed(settings.from_json(json.loads(opened.find_run(learner).config)), sets).run.verbosity
+    verbosity = settings.changed(settings.of_run(row.run, row.config), sets).run.verbosity
     watcher, trackers = _watchers(verbosity, output)
     with watcher:
         result = resume(

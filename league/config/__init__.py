@@ -31,7 +31,7 @@ from league.config.models import (
 from league.config.schedules import Path as SettingPath
 from league.config.schedules import Schedule, marks, words_of
 from league.config.schedules import read as read_schedule
-from league.errors import ConfigError, nearest
+from league.errors import ConfigError, StoreError, nearest
 from league.schema import read_file
 
 SOURCE = Path(__file__).with_name("hyperparameters.toml")
@@ -308,6 +308,21 @@ def from_json(data: Mapping[str, Any]) -> Config:
         ConfigError: a key is missing, unknown or has a value outside its rule.
     """
     return _validate(dict(data))
+
+
+def of_run(run: str, text: str) -> Config:
+    """The settings of a run as its row in the store has them.
+
+    Raises:
+        StoreError: they are damaged.
+    """
+    try:
+        return from_json(json.loads(text))
+    except ConfigError as error:
+        rule = str(error).partition("; ")[0]
+        raise StoreError(
+            f"run={run}: its settings in the store are damaged ({rule}); put its last config-NNN.json back from a copy"
+        ) from None
 
 
 def with_options(

@@ -11,7 +11,7 @@ from league.boards.alarms import Finding, look
 from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH
 from league.boards.standings import Board, Entry, leaderboard
-from league.errors import UsageError, command_line, nearest
+from league.errors import UsageError, command_line
 from league.faces.headline import headline
 from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance
@@ -89,7 +89,7 @@ def _wanted(
     for name in names:
         members = [name] if name in by_name else [x.run for x in learners.values() if x.league == name]
         if not members:
-            raise UsageError(f"no run `{name}` in {store.path}{nearest(name, {*by_name, *leagues})}")
+            raise UsageError(store.no_run(name, {*by_name, *leagues}))
         found |= {run: by_name[run] for run in members}
     return list(found.values())
 

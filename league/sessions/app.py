@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -244,7 +243,7 @@ def need_steps(row: RunRow, overrides: Sequence[str], store: Path) -> None:
         ConfigError: a setting that cannot change.
         UsageError: it is finished, or is to have fewer steps than it has made.
     """
-    before = settings.from_json(json.loads(row.config))
+    before = settings.of_run(row.run, row.config)
     total = settings.changed(before, overrides).run.total_steps
     if total > row.steps:
         return
@@ -298,7 +297,7 @@ def longer(row: RunRow, store: Path) -> str:
     if row.stage.endswith(settings.OWN_LENGTH):
         return further
     after = settings.longer_stages(row.stage, row.steps)
-    config = settings.from_json(json.loads(row.config))
+    config = settings.of_run(row.run, row.config)
     if not after or settings.fingerprint(config) != row.fingerprint:
         why = f"no stage carries {row.stage} on" if not after else "no stage carries on a run whose settings changed"
         return f"{why}; {further}"

@@ -150,7 +150,7 @@ def remove_folder(store: Store, name: str) -> None:
     with suppress(OSError):
         if _is_unused(folder):
             _empty(folder)
-            for path in filter(is_lock, folder.iterdir()):
+            for path in sorted(filter(is_lock, folder.iterdir())):
                 path.unlink()
             folder.rmdir()
 

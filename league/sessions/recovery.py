@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from league.errors import SnapshotError
 from league.pool import league_pool
-from league.schema import open_regular
+from league.schema import MAX_COUNT, open_regular
 from league.sessions.folders import instead, read_manifest, set_aside, snapshots_of
 from league.sessions.shelf import FileShelf
 from league.snapshots.files import WEIGHTS, clean
+from league.store.segments import listing_of
 from league.training.run import Counters
+
+_NAMES = ("newest", "evaluated")
+"""Of `Counters` what is no number."""
 
 
 def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: bool = True) -> dict[str, Any]:
@@ -36,18 +41,26 @@ def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: 
 
 
 def counters_of(state: Mapping[str, Any], shelf: FileShelf) -> Counters:
-    """Where a run's saved state stands.
+    """Where a run's saved state stands, once it is known to have what a run goes on from.
 
     Raises:
-        SnapshotError: another version wrote it.
+        SnapshotError: another version wrote it, or it says what cannot be.
     """
     try:
-        return Counters(**state["counters"])
-    except (KeyError, TypeError) as error:
+        counters = Counters(**state["counters"])
+        for name, value in asdict(counters).items():
+            if type(value) is not type(getattr(Counters, name)) or not (name in _NAMES or -1 <= value <= MAX_COUNT):
+                raise ValueError(f"counters.{name}")
+        if not all(isinstance(agent_id, str) for agent_id in state["pool"]["snapshots"]):
+            raise ValueError("pool.snapshots")
+        if any(snapshot.run != shelf.row.run for snapshot in listing_of(state["rows"]).snapshots):
+            raise ValueError("rows.snapshots")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SnapshotError(
-            f"{shelf.folder / 'state'}: written by another version of league ({error});"
-            f" {instead(shelf.store, shelf.row)}"
+            f"{shelf.folder / 'state'}: damaged, or written by another version of league"
+            f" ({' '.join(str(error).split())[:80]}); {instead(shelf.store, shelf.row)}"
         ) from None
+    return counters
 
 
 def forget_after(

@@ -7,7 +7,6 @@ as they were it is, bit for bit on a CPU, what its parent was from there on.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from league import config as settings
 from league.errors import SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_steps, session_of
 from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
@@ -56,7 +56,7 @@ def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, wa
             raise SnapshotError(
                 f"--at {at}: {error}; go back to another kept state, as `league runs` has them"
             ) from None
-        is_over = counters["steps"] >= json.loads(row.config)["run"]["total_steps"]
+        is_over = counters["steps"] >= settings.of_run(row.run, row.config).run.total_steps
         status: RunStatus = "finished" if is_over else "stopped"
         then = replace(row, steps=counters["steps"], update=counters["update"], status=status)
         need_steps(then, again.overrides, opened.path)

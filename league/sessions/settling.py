@@ -109,7 +109,7 @@ def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> t
         ConfigError: a setting cannot be changed, or they cannot be run.
         UsageError: a part is gone, has changed, or was never named here.
     """
-    before = settings.from_json(json.loads(row.config))
+    before = settings.of_run(row.run, row.config)
     config, told = parts.find_again(before, f"run {row.run}", changes.given, say)
     if changes.overrides:
         config = settings.changed(config, changes.overrides)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +39,7 @@ def find_target(store: Store, row: RunRow, told: Mapping[str, Any]) -> Named:
             manifest, _ = load_fit(folder)
             if manifest.agent_id == agent_id:
                 return Named(agent_id, f"{manifest.run}@{manifest.step}", Path(folder))
-    steps = json.loads(row.config)["run"]["total_steps"]
+    steps = settings.of_run(row.run, row.config).run.total_steps
     words = ["exploit", folder or "FOLDER", "--run", row.run, "--steps", steps, "--seed", row.seed]
     raise UsageError(
         f"run={row.run}: the agent {agent_id[:16]}... that it exploits is not in {store.path}; restore its folder, or"

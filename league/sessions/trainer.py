@@ -35,6 +35,7 @@ from league.training.run import Counters, Watcher
 from league.training.telling import warn_of_silent_rewards
 from league.training.training import Training
 from league.types import Policy, Rollout
+from league.types.arguments import typed
 
 
 class Trainer:
@@ -60,6 +61,7 @@ class Trainer:
         ConfigError, StoreError: as `league.train`; nothing has been written.
     """
 
+    @typed
     def __init__(
         self,
         stage: str = "test50k",
@@ -95,6 +97,7 @@ class Trainer:
         self._open(call(overrides=as_words(overrides, steps=steps), own=own, fresh=fresh, store=store, watcher=watcher))
 
     @classmethod
+    @typed
     def resume(
         cls,
         run: str,
@@ -213,6 +216,7 @@ class Trainer:
 
     # The acts.
 
+    @typed
     def collect(self) -> Rollout:
         """Plays a rollout, `learner.rollout_steps` steps of every row; what is due before it is done first.
 
@@ -239,6 +243,7 @@ class Trainer:
         self._by_hand.keep(rollout)
         return rollout
 
+    @typed
     def learn(self, rollout: Rollout) -> dict[str, float]:
         """Makes the update of the last rollout, and writes its matches and metrics down.
 
@@ -280,6 +285,7 @@ class Trainer:
             self._by_hand.say(f"a rollout of {what} is left out")
             self._by_hand.mark()
 
+    @typed
     def snapshot(self, *, joins: bool = True) -> str:
         """Freezes the agent as it is now into a snapshot, and returns its agent id.
 
@@ -303,6 +309,7 @@ class Trainer:
             self._shelf.settle()
         return agent_id
 
+    @typed
     def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:
         """Lets the agent as it is now play games of its own against fixed opponents; nothing that is learned changes.
 
@@ -332,6 +339,7 @@ class Trainer:
                 self._summaries = (agent_id, evaluated_before(training.run, training.pool, agent_id))
         return dict(self._summaries[1])
 
+    @typed
     def save(self) -> None:
         """Saves the run as it is, so that it can go on from here.
 
@@ -343,6 +351,7 @@ class Trainer:
         with self._acting():
             self._write(must_succeed=True)
 
+    @typed
     def change(self, *overrides: str) -> None:
         """Goes on with other settings, as `league resume --set` would: `change("learner.learning_rate=3e-4")`.
 
@@ -357,6 +366,7 @@ class Trainer:
 
     # Its end.
 
+    @typed
     def close(self) -> TrainResult:
         """Ends it: the run is saved, and says whether it is finished or stopped. Another call changes nothing.
 

@@ -128,8 +128,8 @@ class Games:
 
     def _look_up_names(self) -> None:
         """Fills `spelling` with the names that are bad, or another name in Unicode's form NFC."""
-        new = {name for (name,) in self._run("new_names") if name is not None} - self._names
-        self._names |= new
+        new = [name for (name,) in self._run("new_names") if name is not None and name not in self._names]
+        self._names.update(new)
         found = [(spelt, _composed(spelt), bool(name_problem(_composed(spelt)))) for spelt in new]
         self._insert("spelling", [row for row in found if row[2] or row[0] != row[1]])
 

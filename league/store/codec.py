@@ -35,30 +35,40 @@ class Column(NamedTuple):
     sql: str
     value: str = ""
     """Where it is not the column itself."""
+    rule: str = "{} IS NOT NULL"
+    """What holds of it in a file."""
 
 
-_TEXT, _COUNT, _REAL = Column(object, "VARCHAR"), Column(np.int64, "BIGINT"), Column(np.float64, "DOUBLE")
-_MOMENT, _OPTIONAL = Column("datetime64[us]", "TIMESTAMP"), Column(object, "DOUBLE")
-_KEY = {"run": _TEXT, "kind": _TEXT, "update": _COUNT, "row": _COUNT, "ordinal": _COUNT}
+_TEXT, _COUNT, _REAL = (
+    Column(object, "VARCHAR"),
+    Column(np.int64, "BIGINT", rule="{} >= 0"),
+    Column(np.float64, "DOUBLE"),
+)
+_MOMENT = Column("datetime64[us]", "TIMESTAMP", rule="{} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'")
+_OPTIONAL = Column(object, "DOUBLE", rule="true")
+_KIND = _TEXT._replace(rule="{} IN ('training', 'evaluation')")
+_UPDATE = Column(np.int64, "BIGINT", "nullif({}, -1)", "coalesce({}, 0) >= 0")
+_KEY = {"run": _TEXT, "kind": _KIND, "update": _COUNT, "row": _COUNT, "ordinal": _COUNT}
 _SEATS = {"game_id": _TEXT, "seat0_agent": _TEXT, "seat1_agent": _TEXT}
-_PAIRS = "MAP(VARCHAR, DOUBLE[])"
+_NUMBER = Column(np.float64, "DOUBLE", "if(isnan({0}), NULL, {0})", "true")
+_PAIRS = Column(object, "MAP(VARCHAR, DOUBLE[])", "{}::JSON")
 KINDS: Mapping[str, Mapping[str, Column]] = {
     "match": {
         **_KEY,
         **_SEATS,
         "seed": Column(np.uint64, "UBIGINT"),
-        "winner": Column(np.int8, "TINYINT", "nullif(winner, -1)"),
+        "winner": Column(np.int8, "TINYINT", "nullif({}, -1)", "coalesce({}, 0) IN (0, 1)"),
         "end_reason": _TEXT,
         "steps": _COUNT,
         "ticks": _COUNT,
-        "sampling": _TEXT,
-        "update_begin": Column(np.int64, "BIGINT", "nullif(update_begin, -1)"),
-        "update_end": Column(np.int64, "BIGINT", "nullif(update_end, -1)"),
+        "sampling": _TEXT._replace(rule="{} IN ('sample', 'greedy')"),
+        "update_begin": _UPDATE,
+        "update_end": _UPDATE,
         "finished_at": _MOMENT,
-        "metrics": Column(object, _PAIRS, "metrics::JSON"),
-        "rewards": Column(object, _PAIRS, "rewards::JSON"),
-        "payoff": Column(np.float64, "DOUBLE", "if(isnan(payoff), NULL, payoff)"),
-        "course": Column(np.uint64, "UBIGINT", "nullif(course, 0)"),
+        "metrics": _PAIRS,
+        "rewards": _PAIRS,
+        "payoff": _NUMBER._replace(rule="coalesce(abs({}) <= 1e30, true)"),
+        "course": Column(np.uint64, "UBIGINT", "nullif({}, 0)", "true"),
     },
     "replay": {**_KEY, **_SEATS, "content": _TEXT},
     "rating": {
@@ -73,7 +83,7 @@ KINDS: Mapping[str, Mapping[str, Column]] = {
         "game_id": _TEXT,
         "sampling": _TEXT,
         "prior": _REAL,
-        "group_number": Column(object, "INTEGER"),
+        "group_number": Column(object, "INTEGER", rule="true"),
         "rated_at": _MOMENT,
     },
     "metric": {
@@ -82,7 +92,7 @@ KINDS: Mapping[str, Mapping[str, Column]] = {
         "steps": _COUNT,
         "name": _TEXT,
         "agent_id": _TEXT,
-        "value": Column(np.float64, "DOUBLE", "if(isnan(value), NULL, value)"),
+        "value": _NUMBER,
     },
     "event": {"run": _TEXT, "update": _COUNT, "kind": _TEXT, "message": _TEXT, "happened_at": _MOMENT},
 }
@@ -97,8 +107,13 @@ _KEYS = {
 
 def encoded(kind: str) -> str:
     """What SELECT takes of a batch of a kind's arrays to make the columns of a segment."""
-    columns = KINDS[kind].items()
-    return ", ".join(f"({column.value or _named(name)})::{column.sql} AS {_named(name)}" for name, column in columns)
+    columns = [(column, _named(name)) for name, column in KINDS[kind].items()]
+    return ", ".join(f"({(column.value or '{}').format(name)})::{column.sql} AS {name}" for column, name in columns)
+
+
+def rule_of(kind: str) -> str:
+    """The condition in SQL that each row of a kind keeps in a segment."""
+    return " AND ".join(column.rule.format(_named(name)) for name, column in KINDS[kind].items())
 
 
 def _named(column: str) -> str:

@@ -7,17 +7,18 @@ and each resume of a run writes a `config-NNN.json`; `status.json` and `segments
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError, model_validator
 
 from league.errors import StoreError
-from league.schema import FrozenModel, read_file
+from league.schema import FrozenModel, Natural, read_file
 from league.store.codec import KINDS, Columns, key_of, naive, replay_columns, storable, to_columns
 from league.store.files import replace_whole
 from league.store.locks import LockLost, check_owned
@@ -40,6 +41,7 @@ from league.store.segments import (
     Listing,
     Segment,
     damage,
+    listing_of,
     merge,
     numbers,
     remove,
@@ -51,7 +53,7 @@ from league.store.segments import (
 from league.types import MatchResult
 
 IDENTITY, STATUS, PRUNED, DECISION = "run.json", "status.json", "pruned.json", "decision.json"
-CONFIG = "config-{:03d}.json"
+CONFIG, _CONFIG = "config-{:03d}.json", re.compile(r"config-(\d{3,})\.json", re.ASCII)
 OwnerKind = Literal["run", "league", "evaluations", "gate", "import"]
 FLUSH_SECONDS = 3.0
 """Between two writes of rows that can wait."""
@@ -71,7 +73,7 @@ class Identity(FrozenModel):
     kind: OwnerKind
     name: str
     """That of the folder, too."""
-    number: int
+    number: Natural
     """One above the highest in the store when it began."""
     begun_at: datetime
     host: str = ""
@@ -87,16 +89,24 @@ class Identity(FrozenModel):
     """Of a league: the ids of its runs, which are there when it is."""
     gate: GateRow | None = None
     """As it began."""
-    begun: int = 0
+    begun: Natural = 0
     """Of a gate: its place among the beginnings and decisions of all gates."""
     imported: ImportRow | None = None
+
+    @model_validator(mode="after")
+    def _own(self) -> Self:
+        named = {"gate": self.gate and self.gate.gate, "import": self.imported and self.imported.run}
+        is_own = all(name == (self.name if kind == self.kind else None) for kind, name in named.items())
+        if not is_own or (self.learner and self.learner.run != self.name):
+            raise ValueError("what it says of a gate, an import or a learner is of another one")
+        return self
 
 
 class Configured(FrozenModel):
     """The settings of a run from a beginning or a resume on; `config-NNN.json`."""
 
     stage: str
-    config: dict[str, Any]
+    config: dict[str, dict[str, Any]]
     fingerprint: str
     device: str
     game_address: str = ""
@@ -108,8 +118,8 @@ class Status(FrozenModel):
     """How far a run is; `status.json`."""
 
     status: RunStatus = "stopped"
-    steps: int = 0
-    update: int = 0
+    steps: Natural = 0
+    update: Natural = 0
     updated_at: datetime
     has_state: bool = False
     """Whether a state was ever saved: then one that is missing was lost."""
@@ -123,7 +133,7 @@ class Decided(FrozenModel):
     decision: Decision
     is_promoted: bool
     decided_at: datetime
-    decided: int
+    decided: Natural
     """As `Identity.begun`."""
 
 
@@ -182,9 +192,9 @@ def write(path: Path, content: BaseModel) -> None:
         ) from None
 
 
-def newest_config(names: Iterable[str]) -> str | None:
-    """The last of the names of a folder's files that is a `config-NNN.json`."""
-    return max((name for name in names if name.startswith("config-") and name.endswith(".json")), default=None)
+def newest_config(names: Iterable[str]) -> int:
+    """The number of the last of a folder's files `config-NNN.json`; 0: it has none."""
+    return max((int(found[1]) for found in map(_CONFIG.fullmatch, names) if found), default=0)
 
 
 class Folder:
@@ -345,9 +355,8 @@ class Folder:
         Raises:
             StoreError: they cannot be written.
         """
-        newest = newest_config(sorted(path.name for path in self.path.iterdir()))
-        number = 1 if newest is None else 1 + int(newest.removeprefix("config-").removesuffix(".json"))
-        write(self.path / CONFIG.format(number), configured)
+        newest = newest_config(path.name for path in self.path.iterdir())
+        write(self.path / CONFIG.format(newest + 1), configured)
 
     # How rows become segments.
 
@@ -465,7 +474,7 @@ class Folder:
         """
         before = self._listing()
         try:
-            listing = Listing() if content is None else Listing.model_validate_json(json.dumps(content))
+            listing = Listing() if content is None else listing_of(content)
         except ValidationError as error:
             raise StoreError(f"{self.path}: the saved state's list of rows is damaged ({error.title})") from None
         dropped = [segment for segment in before.segments.get("event", []) if segment.name not in listing.names]
@@ -483,7 +492,7 @@ class Folder:
 
     def damaged(self, content: Mapping[str, Any]) -> list[tuple[str, int]]:
         """What is wrong with the segments of a saved state's listing, and how many rows each has."""
-        listing = Listing.model_validate_json(json.dumps(content))
+        listing = listing_of(content)
         found = [(self._damage(x), x.rows) for those in listing.segments.values() for x in those]
         return [(wrong, rows) for wrong, rows in found if wrong]
 

@@ -160,7 +160,7 @@ def is_lock(path: Path) -> bool:
 
 def _files(lock: Path) -> list[Path]:
     """The files of a lock: of the process that holds it, of some that want it, and of some that were killed."""
-    found = map(_FILE.fullmatch, os.listdir(lock.parent))
+    found = map(_FILE.fullmatch, sorted(os.listdir(lock.parent)))
     return [lock.parent / file.string for file in found if file is not None and file["lock"] == lock.name]
 
 

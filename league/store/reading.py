@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -75,8 +75,12 @@ class Reader:
         """
         runs = {row.run: row for row in self.runs()}
         if run not in runs:
-            raise UsageError(f"no run `{run}` in {self.path}{nearest(run, runs)}")
+            raise UsageError(self.no_run(run, runs))
         return runs[run]
+
+    def no_run(self, run: str, known: Iterable[str]) -> str:
+        """Why there is no run of a name: its folder cannot be read, or others are `known`."""
+        return self.view.left_out(run) or f"no run `{run}` in {self.path}{nearest(run, known)}"
 
     def learners(self, league: str | None = None) -> list[LearnerRow]:
         """The learners of one league or of all, each league's in its file's order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -130,7 +131,7 @@ class SnapshotRow:
     """One frozen state of a run. `path` is relative to the store's folder; `parent` is the agent it was trained from.
 
     Raises:
-        ValueError: the path is absolute or leaves the store's folder.
+        ValueError: the path is not that of a folder called by its step in the run's own.
     """
 
     agent_id: str
@@ -147,9 +148,9 @@ class SnapshotRow:
     """Whether it stays in the pools of its league; else the others meet it only while it is its run's newest."""
 
     def __post_init__(self) -> None:
-        path = PurePosixPath(self.path)
-        if path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"snapshot path {self.path!r} must lie under the store's folder")
+        parts = PurePosixPath(self.path).parts
+        if parts[:1] != (self.run,) or ".." in parts or not re.fullmatch(f"0*{self.step}", parts[-1]):
+            raise ValueError(f"snapshot path {self.path!r} must be that of step {self.step} in {self.run}'s folder")
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,22 @@ names it, with its number of rows and its sha256, which every reader compares.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import duckdb
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from league.acts import act
 from league.errors import StoreError
-from league.schema import FrozenModel, open_regular
-from league.store.codec import KINDS, Columns, as_arrays, encoded
+from league.schema import FrozenModel, Natural, open_regular
+from league.store.codec import KINDS, Columns, as_arrays, encoded, rule_of
 from league.store.files import replace_whole, sync, temporary
 from league.store.rows import AgentRow, GameRow, SnapshotRow
 
@@ -38,8 +39,13 @@ class Segment(FrozenModel):
     """One file of rows."""
 
     name: Annotated[str, Field(pattern=r"^[a-z]+-\d{6,}\.parquet$")]
-    rows: int
+    rows: Natural
     sha256: str
+
+    @property
+    def kind(self) -> str:
+        """Of its rows."""
+        return self.name.partition("-")[0]
 
 
 class Listing(FrozenModel):
@@ -51,6 +57,13 @@ class Listing(FrozenModel):
     agents: tuple[AgentRow, ...] = ()
     games: tuple[GameRow, ...] = ()
 
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        listed = [(kind, segment) for kind, segments in self.segments.items() for segment in segments]
+        if len(self.names) < len(listed) or any(segment.kind != kind or kind not in KINDS for kind, segment in listed):
+            raise ValueError("a segment is listed twice, or as another kind")
+        return self
+
     @property
     def names(self) -> set[str]:
         """Of all segments."""
@@ -59,6 +72,15 @@ class Listing(FrozenModel):
     def num_rows(self, kind: str) -> int:
         """Rows of one kind in segments."""
         return sum(segment.rows for segment in self.segments.get(kind, ()))
+
+
+def listing_of(content: Mapping[str, Any]) -> Listing:
+    """The listing that a saved state covers.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return Listing.model_validate_json(json.dumps(content))
 
 
 def write_listing(folder: Path, listing: Listing) -> None:
@@ -109,7 +131,9 @@ def rows_of(folder: Path, kind: str, segments: Sequence[Segment]) -> list[Column
     found: list[Columns] = []
     for segment in segments:
         try:
-            rows = _engine().execute(f"FROM read_parquet({pattern(folder / ROWS / segment.name)})").fetchall()
+            columns = ", ".join(map(quoted_name, KINDS[kind]))
+            file = pattern(folder / ROWS / segment.name)
+            rows = _engine().execute(f"SELECT {columns} FROM read_parquet({file})").fetchall()
         except duckdb.Error as error:
             raise StoreError(f"{folder / ROWS / segment.name}: cannot be read ({error}); put it back") from None
         found += [dict(zip(KINDS[kind], row, strict=True)) for row in rows]
@@ -146,14 +170,28 @@ def remove(folder: Path, names: Iterable[str]) -> None:
             (folder / ROWS / name).unlink()
 
 
-def damage(path: Path, segment: Segment) -> str:
-    """What is wrong with the file of a listed segment; empty: nothing."""
+def damage(path: Path, segment: Segment, run: str | None = None) -> str:
+    """What is wrong with the file of a listed segment; empty: nothing.
+
+    run: whose its rows must be; None: of several.
+    """
     try:
         with open_regular(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return f"{path}: {error.strerror}"
-    return "" if digest == segment.sha256 else f"{path}: damaged, or another file (its sha256 differs)"
+    if digest != segment.sha256:
+        return f"{path}: damaged, or another file (its sha256 differs)"
+    source, con = f"FROM read_parquet({pattern(path)})", _engine()
+    try:
+        columns = {name: kind for name, kind, *_ in con.execute(f"DESCRIBE {source}").fetchall()}
+        if columns != {name: column.sql for name, column in KINDS[segment.kind].items()}:
+            return f"{path}: its columns are not those of a {segment.kind}"
+        of = rule_of(segment.kind) + ("" if run is None else f" AND run = {quoted(run)}")
+        [counts] = con.execute(f"SELECT count(*), count(*) FILTER ({of}) {source}").fetchall()
+    except duckdb.Error as error:
+        return f"{path}: cannot be read ({str(error).strip().splitlines()[0]})"
+    return "" if counts == (segment.rows, segment.rows) else f"{path}: it has rows that cannot be"
 
 
 def quoted(text: str) -> str:

@@ -272,12 +272,12 @@ class Store(Reader):
             try:
                 self._refuse_the_same(row)
                 matches, replaced = fill(folder := Folder(draft, self.view.say), con)
-                if row.run == CATALOGUE or self.is_taken(row.run):
+                if row.run == CATALOGUE or os.path.lexists(self.path / row.run):
                     raise UsageError(f"run={row.run}: that name is taken in {self.path}; pass another --run, or none")
                 row = replace(row, matches=matches)
                 folder.begin(self.identity("import", row.run, imported=row))
                 _put(draft, self.path / row.run)
-                for file in filter(is_lock, (self.path / row.run).iterdir()):  # else it would stay
+                for file in sorted(filter(is_lock, (self.path / row.run).iterdir())):  # else it would stay
                     file.unlink()
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
@@ -297,7 +297,7 @@ class Store(Reader):
 
     def _clear_drafts(self) -> None:
         """Removes what killed imports and removals have left."""
-        for path in self.path.glob(f"{_DRAFTS}*"):
+        for path in sorted(self.path.glob(f"{_DRAFTS}*")):
             if any(path.iterdir()) and is_held(path / LOCK) is False:  # one that was just made is empty
                 shutil.rmtree(path, ignore_errors=True)
 

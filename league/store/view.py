@@ -22,9 +22,10 @@ from typing import Any
 import duckdb
 
 from league.errors import StoreError
-from league.store.codec import KINDS, Row, from_columns, naive
+from league.store.codec import KINDS, Row, from_columns, naive, storable
 from league.store.files import CATALOGUE, temporary
 from league.store.folder import (
+    CONFIG,
     DECISION,
     IDENTITY,
     PRUNED,
@@ -47,6 +48,8 @@ FileError = duckdb.IOException
 Interrupted = duckdb.InterruptException
 STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError)
 """The statement or its values are wrong, not the files."""
+_IMPOSSIBLE = (*STATEMENT_ERRORS, OverflowError)
+"""What values raise that no table can have; the last one is of moments before the year 1 or after 9999 in UTC."""
 _TABLES = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -93,7 +96,7 @@ class View:
         self.folder, self.say = folder, say
         self._owners: dict[str, tuple[object, Owner | None]] = {}
         """Folder's name -> what its files looked like, and what they said."""
-        self._told: set[str] = set()
+        self._told: dict[str, None] = {}
         self._con: Cursor | None = None
         self._pid = 0
         self._depth = 0
@@ -133,8 +136,16 @@ class View:
             return list(self._shown)
 
     def select(self, name: str, /, **values: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and the rows of a named query with its parameters."""
-        return self.run(sql(name), values, only=values.get("run") if name in _OF_ONE_OWNER else None)
+        """The columns and the rows of a named query with its parameters.
+
+        Raises:
+            StoreError: the store cannot be read, or holds a value that the query cannot take.
+        """
+        try:
+            return self.run(sql(name), values, only=values.get("run") if name in _OF_ONE_OWNER else None)
+        except duckdb.DataError as error:
+            told = f"store {self.folder}: it holds what cannot be ({first_line(error)}); put its files back from a copy"
+            raise StoreError(told) from error
 
     def select_rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
         """The rows of a named query whose columns are called as the fields of `kind`."""
@@ -146,7 +157,7 @@ class View:
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The columns and the rows of a statement; `only` as of `cursor`."""
         with self.reading():
-            found = self.cursor(statement, only).execute(statement, values)
+            found = self.cursor(statement, only).execute(statement, {k: storable(v) for k, v in (values or {}).items()})
             return [column[0] for column in found.description or ()], found.fetchall()
 
     def cursor(self, statement: str, only: str | None = None) -> Cursor:
@@ -208,7 +219,7 @@ class View:
         assert self._con is not None
         try:
             self._filled = _fill(self._con, found, self._filled)
-        except STATEMENT_ERRORS:
+        except _IMPOSSIBLE:
             self._shown = [owner for owner in found if self._fits(owner)]
             self._filled = _fill(self._con, self._shown, {})
 
@@ -218,7 +229,7 @@ class View:
         try:
             con.execute(sql("make_tables"))
             _fill(con, [owner], {})
-        except STATEMENT_ERRORS as error:
+        except _IMPOSSIBLE as error:
             self._tell(f"{owner.path}: it says what cannot be ({first_line(error)}), so it is left out")
             return False
         finally:
@@ -254,7 +265,6 @@ class View:
 
     def _read(self, folder: str, names: Sequence[str]) -> Owner | None:
         path = Path(folder)
-        config = newest_config(names)
         try:
             identity = read(Identity, path / IDENTITY)
             if identity is None:
@@ -269,7 +279,7 @@ class View:
             owner = Owner(
                 path=path,
                 identity=identity,
-                configured=None if config is None else read(Configured, path / config),
+                configured=read(Configured, path / CONFIG.format(newest_config(names))),
                 status=read(Status, path / STATUS),
                 listing=read(Listing, path / LISTING) or Listing(),
                 pruned={} if pruned is None else pruned.root,
@@ -280,6 +290,9 @@ class View:
             return None
         if identity.kind == "run" and (owner.configured is None or owner.status is None):
             self._tell(f"{path}: it has no {'settings' if owner.configured is None else STATUS}, so it is left out")
+            return None
+        if any(snapshot.run != identity.name for snapshot in owner.listing.snapshots):
+            self._tell(f"{path / LISTING}: it has snapshots of another run: {path.name} is left out")
             return None
         return owner
 
@@ -309,7 +322,7 @@ class View:
                 path = owner.path / ROWS / segment.name
                 if not is_checked:
                     found += [str(folder / owner.path.name / ROWS / segment.name)] * path.is_file()
-                elif wrong := _damage(path, segment):
+                elif wrong := _damage(path, segment, owner.identity):
                     self._tell(f"{wrong}; its {segment.rows:,} rows are left out")
                 else:
                     found.append(str(folder / owner.path.name / ROWS / segment.name))
@@ -317,8 +330,13 @@ class View:
 
     def _tell(self, line: str) -> None:
         if line not in self._told:
-            self._told.add(line)
+            self._told[line] = None
             self.say(line)
+
+    def left_out(self, name: str) -> str:
+        """What was told of the folder of that name; empty: nothing."""
+        path = self.folder / name
+        return next((line for line in self._told if line.startswith((f"{path}/", f"{path}:"))), "")
 
 
 def _cursor() -> Cursor:
@@ -370,14 +388,14 @@ def _has_begun(identity: Identity, begun: set[str]) -> bool:
     return learner is None or learner.league == learner.run or identity.id in begun
 
 
-def _damage(path: Path, segment: Segment) -> str:
+def _damage(path: Path, segment: Segment, owner: Identity) -> str:
     try:
         stat = path.stat()
     except OSError as error:
         return f"{path}: {error.strerror}"
     key = str(path), stat.st_size, stat.st_mtime_ns, segment.sha256
     if key not in _checked:
-        _checked[key] = damage(path, segment)
+        _checked[key] = damage(path, segment, None if owner.kind == "evaluations" else owner.name)
     return _checked[key]
 
 

@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from league import config
+from league import config, errors
 from league.arena import consent, fitting, games
 from league.config import updates
 from league.envs import adapters, entry_points, registry
@@ -568,6 +568,8 @@ def test_an_installed_game_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.syspath_prepend(str(shutil_copy))
         forget()
         assert "offered by duels and duels2" in refusal(lambda: registry.spec("duel", {}))
+        monkeypatch.setattr(errors, "_user_folders", {f"{shutil_copy}{os.sep}"})
+        assert registry.spec("duel", {}).name == "duel"
     finally:
         for name in ("duel_game", "wrong_game"):
             sys.modules.pop(name, None)

@@ -20,7 +20,7 @@ from league.arena.networks import make_policy
 from league.arena.replays import Playback, parse
 from league.envs import Match, registry
 from league.envs.drawing import Drawing, to_json
-from league.errors import CodeError, LeagueError, UsageError
+from league.errors import CodeError, ContractError, LeagueError, UsageError
 from league.play.recording import FORMAT, body_hash
 from league.policies.insight import look
 from league.types import ActionSpec
@@ -219,6 +219,14 @@ def test_a_drawing_that_fails_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CodeError, match=r"game broken: its drawing fails at step 0: \w+: no ink left \(.*, line \d+\)"):
         league.watch("bot:random", "bot:random", tmp_path / "a.html", env=Broken)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("thing", [None, 5, "words"])
+def test_a_drawing_that_is_none_is_one_line(thing: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was given in its place."""
+    monkeypatch.setattr(Broken, "drawing", lambda self, seat=None: thing)
+    with pytest.raises(ContractError, match=r"game broken: drawing\(\) at step 0: it is of type .*; return one"):
+        league.watch("bot:random", "bot:random", tmp_path / "a.html", env=Broken)
 
 
 def test_two_names_or_a_replay(tmp_path: Path) -> None:

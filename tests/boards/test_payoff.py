@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def begin(store: Filled, run: str, snapshots: int = 3, game_id: str = "g") -> No
     """A run of brawl whose snapshots at steps 0, 100, ... have the ids RUN0, RUN1, ..."""
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}"))
     for i in range(snapshots):
-        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{100 * i}", "f"))
     store.add_game(GameRow(game_id, "brawl", "bot:based"))
     store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
     store.flush(force=True)
@@ -274,8 +275,13 @@ def test_pictures_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch
     for name, words in (("a.jpg", ".png"), ("there.png", "there already"), ("none/a.png", "needs the folder")):
         with pytest.raises(UsageError, match=words):
             heatmap.check(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("matplotlibrc")
+    with pytest.raises(UsageError, match=r"it is no regular file.*; see to its file matplotlibrc and to MPLBACKEND"):
+        heatmap.check(tmp_path / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match="pip install matplotlib"):
+    Path("matplotlibrc").unlink()
+    with pytest.raises(UsageError, match="pip install 'league-engine"):
         heatmap.check(tmp_path / "a.png")
 
 

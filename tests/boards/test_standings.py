@@ -38,7 +38,7 @@ def begin(store: Filled, run: str, game_id: str = "g", **changes: Any) -> None:
     """A run with snapshots of step 0, 100 and 200, whose ids are RUN0, RUN1 and RUN2."""
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
     for i in range(3):
-        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{i}", "f"))
+        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{100 * i}", "f"))
     store.add_game(GameRow(game_id, "brawl", "bot:based"))
     store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
     store.flush(force=True)
@@ -144,7 +144,7 @@ def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Filled) -> 
     """Two runs with one seed share their first snapshot: it is named after the run that is shown."""
     for run in ("r", "s"):
         begin(store, run)
-        store.add_snapshot(SnapshotRow("shared", run, 5, 9, "p", "f"))
+        store.add_snapshot(SnapshotRow("shared", run, 5, 9, f"{run}/5", "f"))
     store.flush(force=True)
     play(store, "shared", "bot:based", 1, 0, 1)
     assert {e.name for e in leaderboard(store, run="r").entries} == {"r@5", "bot:based"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import pytest
 import league
 from league import config
 from league.boards import verdict
-from league.boards.readings import READINGS, Read, read, units
+from league.boards.readings import READINGS, Read, _with_parents, read, units
 from league.boards.verdict import SCORE, MeanScore, judge, measured, risen, score_of, signs_of
 from league.envs import registry
 from league.store.store import Store
 from tests.helpers.runs import SETS, stages
+from tests.helpers.stores import empty_store, make_run
 
 WELL = {
     **{"approx_kl": 0.006, "clip_share": 0.07, "explained_variance": 0.35, "entropy_in_play": 0.8},
@@ -80,6 +82,18 @@ def test_readings_are_means_over_the_last_fifth(trained: tuple[Store, str]) -> N
         if set(match.agents) == {last, "bot:biased"}
     ]
     assert won and score_of(store, run, "bot:biased")[SCORE] == pytest.approx(np.mean(won))
+
+
+def test_parents_that_go_round_are_read_once(tmp_path: Path) -> None:
+    """As in a store that somebody wrote by hand: a run that is its own parent, and two that are each other's."""
+    store = empty_store(tmp_path)
+    for run, parent in (("a", "a"), ("b", "c"), ("c", "b")):
+        store.begin_run(make_run(run, parent=parent))
+        store.folder(run).add_metrics(1, 64, {"approx_kl": 0.5})
+    store.flush()
+    for run in "abc":
+        found = _with_parents(store, store.find_run(run), {"approx_kl": {128: 0.25}})
+        assert found["approx_kl"] == {64: 0.5, 128: 0.25}
 
 
 def test_a_reading_beyond_its_limits_is_a_line_with_what_to_try() -> None:

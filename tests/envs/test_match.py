@@ -14,7 +14,7 @@ from league.envs.contract.check import check_match_batch
 from league.envs.matches.row import next_seed
 from league.envs.matches.rows import ENDLESS, RowBatch, TurnRowBatch
 from league.errors import ConfigError, UsageError
-from league.types import DRAW, EXTERNAL, ActionSpec, Turns
+from league.types import DRAW, EXTERNAL, ActionSpec, ObservationPart, Turns
 from tests.helpers.matches import Auction, Grid, Hands, Keys
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -385,6 +385,8 @@ BAD_CLASSES: list[tuple[dict[str, Any], str]] = [
     ({"action": ActionSpec("legal_tuples", (3,), 3)}, "legal tuples need a method legal(seat)"),
     ({"step": Match.step}, "has neither step(actions) nor"),
     ({"observe": Match.observe}, "class Broken has no method observe()"),
+    ({"layout": [("a", 0, 6)]}, "layout=[('a', 0, 6)] must be a tuple of ObservationPart"),
+    ({"layout": (ObservationPart("a", 0, (9,)),)}, "layout ends at 9, not at obs_size=6; name each number"),
     ({"anchor": "nobody"}, "anchor='nobody' is none of the game's bots (random)"),
     ({"__init__": lambda self, size: None}, "`size` of __init__ needs a default"),
 ]
@@ -412,6 +414,20 @@ BAD_PLAY: list[tuple[dict[str, Any], str]] = [
     ({"step": ends_twice}, r"after 1 steps .*end\(\) is called a second time"),
     ({"step": lambda self, actions: self.reward(0, "gold")}, r"reward\(0, 'gold'\) must name .*\(none\)"),
     ({"step": lambda self, actions: self.reward(0, "win")}, "`win` is given by"),
+    *(
+        (
+            {
+                words: (name,),
+                "step": lambda self, actions, call=call, name=name, amount=amount: (
+                    getattr(self, call)(1, name, amount),
+                    self.end(0),
+                ),
+            },
+            rf"{call}\(1, '{name}'\) is of .*, which is no number",
+        )
+        for words, call, name in (("reward_terms", "reward", "gold"), ("metrics", "measure", "moves"))
+        for amount in (None, "1", [1.0, 2.0])
+    ),
     ({"reset": lambda self, rng: self.end(0)}, r"reset\(\) ends the match"),
     ({"max_steps": None, "step": lambda self, actions: None}, f"after {ENDLESS} steps .*is still not over"),
 ]

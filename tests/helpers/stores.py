@@ -143,7 +143,7 @@ def make_run(run: str = "a", **changes: Any) -> RunRow:
         "fingerprint": "f",
         "seed": 2**64 - 1,
         "stage": "smoke",
-        "config": '{"a":1}',
+        "config": '{"a": {"b": 1}}',
     }
     return RunRow(**values | changes)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -188,7 +191,10 @@ def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
     (folder / "c").rename(b)
     before = rows(folder), files(folder)
     for name in "ab":
-        with pytest.raises(LeagueError, match=rf"no run `{name}`|league={name}: 1 of its 1 |is another run's"):
+        with pytest.raises(
+            LeagueError,
+            match=rf"no run `{name}`|: it is \w+ \S+ by its run.json|league={name}: 1 of its 1 |is another run's",
+        ):
             resume(kind, folder, name)
     said: list[str] = []
     assert len(Store.create(folder, said.append).runs()) == (0 if what == "folder" else 2)
@@ -196,6 +202,33 @@ def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
         [True, False] if what == "folder" else []
     )
     assert (rows(folder), files(folder)) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state["counters"].update(steps=10**30),
+        lambda state: state["counters"].update(update="x"),
+        lambda state: state.pop("pool"),
+        lambda state: state["pool"].update(snapshots=5),
+        lambda state: state.update(rows=None),
+        lambda state: state["rows"].update(snapshots={}),
+        lambda state: state["rows"]["snapshots"][0].update(run="b", path="b/snapshots/0000000000"),
+    ],
+)
+def test_a_state_that_says_what_cannot_be_is_one_line(change: Callable[[Any], Any], stopped: Any) -> None:
+    """Though its hashes are right; nothing is changed."""
+    folder = stopped("run")
+    index = folder / "a/state/state.json"
+    head = json.loads(index.read_text())
+    state = json.loads(head["tree"])
+    change(state)
+    tree = json.dumps(state)
+    index.write_text(json.dumps({**head, "tree": tree, "tree_sha256": hashlib.sha256(tree.encode()).hexdigest()}))
+    before = files(folder)
+    with pytest.raises(SnapshotError, match=r"state: damaged, or written by another version of league \(.*\); restore"):
+        resume("run", folder)
+    assert files(folder) == before
 
 
 def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import league
-from league.errors import UsageError
+from league.errors import SnapshotError, UsageError
 from league.snapshots import Agent
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -44,6 +44,10 @@ def test_a_stop_keeps_the_weights_of_now(tmp_path: Path) -> None:
     policy = Agent.load(tmp_path / "kept").policy.state_dict()
     assert all(bool((x == policy[name]).all()) for name, x in state["learner"]["policy"].items())
 
+    manifest_of = tmp_path / "matrix-1" / "stopped" / "manifest.json"
+    manifest_of.write_text(manifest_of.read_text().replace('"matrix-1"', '"another"'))
+    with pytest.raises(SnapshotError, match="it holds an agent of run another; remove the folder"):
+        league.export("matrix-1@stopped", tmp_path / "none", store=store.path)
     league.resume("matrix-1", store=store.path, watcher=Notes(4))
     assert weights(tmp_path, "matrix-1@stopped") != first
     league.resume("matrix-1", store=store.path, watcher=())

@@ -194,7 +194,7 @@ def test_writers_and_readers_never_wait_for_each_other(tmp_path: Path) -> None:
     assert len(held_one.matches("a", "training")) == 800
     for name in ("a", "b"):
         listing = json.loads((tmp_path / name / "segments.json").read_text())
-        assert len({*looks[name]}) > 3 and len(listing["segments"]["match"]) < 8
+        assert len({*looks[name]}) > 1 and len(listing["segments"]["match"]) < 8
 
 
 def test_callers_that_evaluate_at_once_have_folders_of_their_own(tmp_path: Path) -> None:

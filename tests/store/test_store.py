@@ -198,7 +198,8 @@ def test_impossible_matches_are_refused_at_once(store: Filled, changes: dict[str
 
 def test_runs_are_kept_with_their_progress(store: Filled) -> None:
     """A run comes back as it was begun; progress changes only what is given; an unknown one is refused by name."""
-    run = make_run(parent="b", preset="fast", config='{"a": 1}', game_address="/there/game.py:Duel", game_version="1")
+    game = {"game_address": "/there/game.py:Duel", "game_version": "1"}
+    run = make_run(parent="b", preset="fast", config='{"a": {"b": 1}}', **game)
     store.begin_run(run)
     found = store.find_run("a")
     same = {name: getattr(found, name) for name in ("id", "started_at", "updated_at")}
@@ -246,10 +247,10 @@ def test_a_pruned_snapshot_keeps_its_row_and_the_first_time(store: Filled) -> No
     assert store.find_snapshot("a", 100).pruned_at == first != store.find_snapshot("a", 200).pruned_at
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b"])
+@pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b", "a/200", "b/100", "", "a/100x"])
 def test_snapshot_paths_stay_in_the_folder(path: str) -> None:
-    """A snapshot's path that is absolute or climbs out is refused."""
-    with pytest.raises(ValueError, match="under the store's folder"):
+    """A snapshot's path that is absolute, climbs out, or is that of another step or run is refused."""
+    with pytest.raises(ValueError, match="must be that of step 100 in a's folder"):
         make_snapshot(path=path)
 
 

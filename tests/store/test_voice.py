@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 from league.boards.standings import leaderboard
+from league.errors import UsageError
+from league.store.folder import Configured, Folder
+from league.store.rows import ImportRow, LearnerRow
 from league.store.store import Store
 from tests.helpers import processes
 from tests.helpers.stores import Filled, empty_store, make_agent, make_gate, make_match, make_run, make_snapshot
+
+MOMENT = "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture
@@ -98,6 +108,95 @@ def test_a_damaged_segment_is_left_out(
     path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     path.write_bytes(whole)
     assert numbers(opened) == [130, 7, 1] and len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("* EXCLUDE (winner)", "its columns are not those of a match"),
+        ("* REPLACE ('x' AS winner)", "its columns are not those of a match"),
+        ("* REPLACE (-1::BIGINT AS seed)", "its columns are not those of a match"),
+        ("* REPLACE (7::TINYINT AS winner)", "it has rows that cannot be"),
+        ("* REPLACE (NULL::VARCHAR AS end_reason)", "it has rows that cannot be"),
+        ("* REPLACE (-1::BIGINT AS steps)", "it has rows that cannot be"),
+        ("* REPLACE ('nan'::DOUBLE AS payoff)", "it has rows that cannot be"),
+        ("* REPLACE ('infinity'::TIMESTAMP AS finished_at)", "it has rows that cannot be"),
+        ("* REPLACE ('b' AS run)", "it has rows that cannot be"),
+        ("* FROM segment LIMIT 99 --", "it has rows that cannot be"),
+        ("", "cannot be read"),
+    ],
+)
+def test_a_segment_with_rows_that_cannot_be_is_left_out(
+    columns: str, words: str, store: Filled, said: list[str]
+) -> None:
+    """Though its sha256 is what the list says, as in a folder that somebody made to deceive."""
+    path, listing = store.path / "a/rows/match-000001.parquet", store.path / "a/segments.json"
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    duckdb.sql(f"CREATE OR REPLACE TABLE segment AS FROM '{path}'")
+    if columns:
+        duckdb.sql(
+            f"COPY (SELECT {columns}\n FROM segment) TO '{path}' (FORMAT parquet)".replace("--\n FROM segment", "")
+        )
+    else:
+        path.write_bytes(b"PAR1 nothing PAR1")
+    listing.write_text(listing.read_text().replace(before, hashlib.sha256(path.read_bytes()).hexdigest()))
+    opened = Store.open(store.path, said.append)
+    assert numbers(opened) == [30, 7, 1] and opened.query("SELECT count(*) FROM match")[1] == [(37,)]
+    (line,) = said
+    assert line.startswith(f"{path}: {words}") and line.endswith("; its 100 rows are left out") and "\n" not in line
+
+
+def of_snapshot(**changes: Any) -> Callable[[Any], None]:
+    """Changes what a listing says of its snapshot."""
+    return lambda listing: listing["snapshots"][0].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("run.json", lambda who: who.update(number=2**63 - 1)),
+        ("run.json", lambda who: who.update(kind="gate")),
+        ("run.json", lambda who: who.update(learner=asdict(LearnerRow("b", "b", 0, "main", "{}")))),
+        (
+            "run.json",
+            lambda who: who.update(imported=asdict(ImportRow("b", "", "x", 1)) | {"imported_at": MOMENT}),
+        ),
+        ("status.json", lambda status: status.update(steps=-1)),
+        ("config-001.json", lambda configured: configured.update(config={"learner": [1]})),
+        ("segments.json", lambda listing: listing["segments"]["match"].append(listing["segments"]["match"][0])),
+        ("segments.json", lambda listing: listing["segments"].update(metric=listing["segments"]["match"])),
+        ("segments.json", lambda listing: listing["segments"]["match"][0].update(rows=-1)),
+        ("segments.json", of_snapshot(path="a/snapshots/0000000200")),
+        ("segments.json", of_snapshot(run="b", path="b/snapshots/0000000100")),
+        ("segments.json", of_snapshot(created_at="9999-12-31T23:59:59-14:00")),
+    ],
+)
+def test_a_folder_that_says_what_is_anothers_is_left_out(
+    name: str, change: Callable[[Any], None], store: Filled, said: list[str]
+) -> None:
+    """Or what cannot be: it is named in one line, also where somebody asks for that run."""
+    path = store.path / "a" / name
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    opened = Store.open(store.path, said.append)
+    assert [run.run for run in opened.runs()] == ["b"] and numbers(opened) == [0, 7, 0]
+    (line,) = said
+    assert str(store.path / "a") in line and "left out" in line and "\n" not in line
+    with pytest.raises(UsageError, match=re.escape(line)):
+        opened.find_run("a")
+
+
+def test_the_newest_settings_are_those_of_the_highest_number(store: Filled) -> None:
+    """A thousandth resume is after the 999th, and a file that is kept beside under another name counts for nothing."""
+    folder = store.path / "a"
+    for number, stage in ((999, "early"), (1000, "late")):
+        configured = json.loads((folder / "config-001.json").read_text())
+        (folder / f"config-{number}.json").write_text(json.dumps(configured | {"stage": stage}))
+    (folder / "config-old.json").write_text("{")
+    assert Store.open(store.path).find_run("a").stage == "late"
+    Folder(folder, print).configure(Configured(stage="later", config={}, fingerprint="f", device="cpu"))
+    assert Store.open(store.path).find_run("a").stage == "later" and (folder / "config-1001.json").exists()
 
 
 @pytest.mark.parametrize("name", ["run.json", "segments.json", "status.json", "config-001.json"])

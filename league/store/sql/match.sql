@@ -159,8 +159,8 @@ SELECT
     coalesce(any_value(moved.newest), any_value(try_cast(weights.rewards[term] AS DOUBLE)), 0) AS weight,
     count(*) AS matches,
     count(*) FILTER (own <> 0 OR other <> 0) AS fired,
-    avg(own) AS own,
-    avg(other) AS other
+    coalesce(avg(own), 0.0) AS own, -- no value: of files that somebody else wrote
+    coalesce(avg(other), 0.0) AS other
 FROM brought
 LEFT JOIN weights USING (run)
 LEFT JOIN moved ON moved.name = 'schedule/rewards.' || term

@@ -1,0 +1,94 @@
+"""What the library's functions are given in Python: of the types that their signatures name, else refused in a line.
+
+The command line gives them nothing else. Annotations are read as text, so that no module is loaded for them; what has
+another annotation than those of `KINDS` is looked at by its function.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import wraps
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any
+
+from league.errors import UsageError, one_line, quoted, shortened
+
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("str", "Format", "Want"), ("a text", lambda value: isinstance(value, str))),
+    "tuple[str, str]": ("two texts", lambda value: _is_list(value) and [*map(type, value)] == [str, str]),
+    "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
+    "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),
+    "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
+    "Sequence[str]": ("a list of texts", lambda value: _is_list(value) and all(isinstance(x, str) for x in value)),
+    "Overrides": (
+        "a dict of sections or a list of texts",
+        lambda value: isinstance(value, Mapping) or KINDS["Sequence[str]"][1](value),
+    ),
+    "Callable[[str], None]": ("a function of a text", callable),
+    "GateTest": ("a GateTest", lambda value: type(value).__name__ == "GateTest"),
+    "None": ("None", lambda value: value is None),
+}
+"""Part of an annotation -> what it is called, and whether a value is one."""
+
+
+def typed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` that refuses arguments of other types than its signature names, whatever torch's default type is.
+
+    Raises:
+        UsageError: an argument is none, or a text that no name or path of a file can be.
+    """
+    known = signature(function)
+    rules = {name: str(parameter.annotation).split(" | ") for name, parameter in known.parameters.items()}
+    rules = {name: kinds for name, kinds in rules.items() if all(kind in KINDS for kind in kinds)}
+
+    @wraps(function)
+    def called(*arguments: Any, **named: Any) -> Any:
+        given: Mapping[str, Any] = {}
+        with suppress(TypeError):  # which the call raises, too
+            given = known.bind_partial(*arguments, **named).arguments
+        for name, value in given.items():
+            for part in value if known.parameters[name].kind is known.parameters[name].VAR_POSITIONAL else (value,):
+                _check(name, part, rules.get(name, ()))
+        with _float32():
+            return function(*arguments, **named)
+
+    return called
+
+
+@contextmanager
+def _float32() -> Iterator[None]:
+    """Within it torch makes float32 by default, as all networks are; then again what its user has set."""
+    torch = sys.modules.get("torch")
+    before = None if torch is None else torch.get_default_dtype()
+    if torch is None or before is torch.float32:
+        yield
+        return
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _check(name: str, value: Any, kinds: Sequence[str]) -> None:
+    if kinds and not any(KINDS[kind][1](value) for kind in kinds):
+        words = " or ".join(dict.fromkeys(KINDS[kind][0] for kind in kinds))
+        shown = quoted(value) if isinstance(value, str) else one_line(shortened(repr(value)))
+        raise UsageError(f"{name}={shown}: must be {words}; pass another {name}")
+    if not isinstance(value, str):
+        return
+    try:
+        is_fit = b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        is_fit = False
+    if not is_fit:
+        raise UsageError(f"{name}={quoted(value)}: has letters that no name can have; pass another {name}")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
