@@ -23,7 +23,7 @@ HISTORY_DECISIONS = 16
 BOTS_SHARE = 0.2
 MOST_BOTS = 5
 """Up to so many bots each have a share of their own; more share one as a group."""
-SNAPSHOTS_SHARE, MAGNET = 0.2, 0.1
+SNAPSHOTS_SHARE, MAGNET, ENTROPY = 0.2, 0.2, 0.05
 """Of self-play with imperfect information (lab/experiments.md)."""
 RANDOM = "random"
 WIN = "win"
@@ -94,7 +94,7 @@ def default_layer(spec: GameSpec, brought: Mapping[str, Any], carried: Iterable[
     if "mix" not in brought.get("pool", {}):
         layer["pool"] = mix_for(spec, carried)
         if spec.imperfect_information:
-            layer["learner"] = {"magnet": MAGNET}
+            layer["learner"] = {"magnet": MAGNET, "entropy_coefficient": ENTROPY}
     return layer
 
 

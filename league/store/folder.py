@@ -355,7 +355,7 @@ class Folder:
         Raises:
             StoreError: they cannot be written.
         """
-        newest = newest_config(path.name for path in self.path.iterdir())
+        newest = newest_config(sorted(path.name for path in self.path.iterdir()))
         write(self.path / CONFIG.format(newest + 1), configured)
 
     # How rows become segments.

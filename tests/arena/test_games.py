@@ -721,7 +721,7 @@ def test_a_game_that_brings_nothing_gets_an_agent_of_its_size() -> None:
     found, told = games.load_settings("test50k", env=games.enter("game.py"))
     assert dict(found.rewards) == {"win": 1.0} and "sized to 8 observed numbers" in told and "reward" not in told
     shares = {"current": 0.64, "self_play": 0.16, "bot:biased": 0.1, "bot:constant": 0.1}
-    assert found.pool.mix == pytest.approx(shares) and found.learner.magnet == 0.1 and "magnet of 0.1" in told
+    assert found.pool.mix == pytest.approx(shares) and found.learner.magnet == 0.2 and "magnet of 0.2" in told
     assert (found.agent.lstm_size, found.agent.encoder_width) == (32, 16)
     assert "(LSTM 32, opponent encoder 16)" in told
     for given, words in (

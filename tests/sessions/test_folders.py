@@ -178,6 +178,9 @@ def test_a_folder_that_lost_who_it_is_loses_nothing_else(stopped: Any) -> None:
     assert resume("run", folder).status == "finished"
 
 
+REFUSED = r"no run `{0}`|: it is \w+ \S+ by its run.json|league={0}: 1 of its 1 |is another run's"
+
+
 @pytest.mark.parametrize("what", ["folder", "state"])
 @pytest.mark.parametrize("kind", cases("run", slow=KINDS))
 def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
@@ -193,7 +196,7 @@ def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
     for name in "ab":
         with pytest.raises(
             LeagueError,
-            match=rf"no run `{name}`|: it is \w+ \S+ by its run.json|league={name}: 1 of its 1 |is another run's",
+            match=REFUSED.format(name),
         ):
             resume(kind, folder, name)
     said: list[str] = []
