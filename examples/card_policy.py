@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from league.envs.cards.catalogue import CARDS, EFFECTS, KEYWORDS, TARGETS, Card
 from league.envs.cards.layout import CREATURE_SIZE, PARTS
-from league.envs.cards.rules import NUM_TARGETS, OTHER_KEEPER, OTHER_SLOT, SLOTS, TYPES, Rules
+from league.envs.cards.rules import NUM_TARGETS, OTHER_KEEPER, OTHER_SLOT, SLOTS, TYPES, CardRules
 from league.policies.memory import Memory
 from league.types import GameSpec
 
@@ -184,7 +184,7 @@ def creatures_of(obs: Tensor, side: str) -> Tensor:
 def facts_of(obs: Tensor, rows: Tensor, choices: Tensor, damage_of: Tensor) -> Tensor:
     """What actions `choices` (m, 4) would do at once in the states `rows` (m,) of obs (n, obs_size): (m, NUM_FACTS).
 
-    Whether the target is destroyed, whether the attacker is, whether the other keeper falls (as by `Rules`); what the
+    Whether the target is destroyed, whether the attacker is, whether the other keeper falls (by `CardRules`); what the
     first two are worth; damage to the keeper; damage that the target and the attacker live through. Of a creature that
     is played: nothing.
 
@@ -206,7 +206,7 @@ def facts_of(obs: Tensor, rows: Tensor, choices: Tensor, damage_of: Tensor) -> T
     kills = (felt > 0) & ((felt >= POINTS * met[:, HEALTH]) | (is_attack & (actor[:, VENOM] > 0)))
     dies = (back > 0) & ((back >= POINTS * actor[:, HEALTH]) | (met[:, VENOM] > 0))
     to_keeper = damage * (target == OTHER_KEEPER)
-    health = obs[rows, PARTS["other_keeper"][0]] * Rules().health
+    health = obs[rows, PARTS["other_keeper"][0]] * CardRules().health
     facts = [
         *(kills, dies, (to_keeper > 0) & (to_keeper >= health - 0.5)),
         *(kills * (2 * met[:, POWER] + met[:, HEALTH]), dies * (2 * actor[:, POWER] + actor[:, HEALTH])),

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -86,6 +87,12 @@ def test_no_two_modules_import_each_other() -> None:
     while leaves := {name for name, targets in uses.items() if not targets & uses.keys()}:
         uses = {name: targets for name, targets in uses.items() if name not in leaves}
     assert not uses, f"these import each other: {sorted(uses)}"
+
+
+def test_a_class_name_is_used_once() -> None:
+    """But for `Options`, which each game's module has."""
+    names = [node.name for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert {name for name, count in Counter(names).items() if count > 1} <= {"Options"}
 
 
 def test_the_hall_is_small() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from league.envs.brawl import figure
 from league.envs.brawl.figure import ACTIVE, STARTUP, Point, Pose
 from league.envs.brawl.moves import NAMES, NONE, STRIKES, TAUNT, WEAPONS
-from league.envs.brawl.rules import KEYS, TICK_RATE, Rules
+from league.envs.brawl.rules import KEYS, TICK_RATE, BrawlRules
 from league.envs.drawing import HUD_SIZE, SEATS, Colour, Drawing
 
 LEAST_WIDTH, ASIDE, ABOVE = 11.0, 5.5, 4.6
@@ -30,7 +30,7 @@ DAMAGE_COLOURS = ((0, PAPER), (50, (255, 226, 90)), (100, (255, 140, 50)), (160,
 """Points and the colour of the number, mixed in between."""
 
 
-def drawing(record: Any, rules: Rules) -> Drawing:
+def drawing(record: Any, rules: BrawlRules) -> Drawing:
     """One match (an element of STATE_DTYPE) as it stands."""
     fighters = [_named(fighter) for fighter in record["fighters"]]
     present = [(seat, f) for seat, f in enumerate(fighters) if f.respawn == 0 and f.stocks > 0]
@@ -62,7 +62,7 @@ def drawing(record: Any, rules: Rules) -> Drawing:
     return seen
 
 
-def _view(present: list[Any], rules: Rules) -> tuple[float, float, float, float]:
+def _view(present: list[Any], rules: BrawlRules) -> tuple[float, float, float, float]:
     """Both fighters with room around them, within the blast zone; the whole stage while nobody is there."""
     low, high = rules.blast_bottom - MARGIN, rules.blast_top + MARGIN
     side = rules.blast_side + MARGIN
@@ -79,7 +79,7 @@ def _view(present: list[Any], rules: Rules) -> tuple[float, float, float, float]
     return x - half, y + tall, x + half, y - tall
 
 
-def _stage(seen: Drawing, rules: Rules) -> None:
+def _stage(seen: Drawing, rules: BrawlRules) -> None:
     """What never moves: sky, grounds, the edges of the blast zone."""
     low, high = (-rules.blast_side, rules.blast_bottom), (rules.blast_side, rules.blast_top)
     for i in range(BANDS):  # the sky, darker above
@@ -99,7 +99,7 @@ def _stage(seen: Drawing, rules: Rules) -> None:
     seen.dashed_box(low, high, (*DANGER, 200))
 
 
-def _pointer(seen: Drawing, f: Any, colour: Colour, rules: Rules) -> None:
+def _pointer(seen: Drawing, f: Any, colour: Colour, rules: BrawlRules) -> None:
     """An arrow at the edge of the view towards a fighter beyond it."""
     left, top, right, bottom = seen.view
     x, y = f.x, f.y + rules.body_half_height
@@ -114,7 +114,7 @@ def _pointer(seen: Drawing, f: Any, colour: Colour, rules: Rules) -> None:
     seen.polygon([(at[0] + 0.7 * dx, at[1] + 0.7 * dy), *wings], colour, INK)
 
 
-def _panel(seen: Drawing, seat: int, f: Any, rules: Rules) -> None:
+def _panel(seen: Drawing, seat: int, f: Any, rules: BrawlRules) -> None:
     """Damage, stocks, weapon and name of a seat, in its upper corner."""
     left = 3.0 if seat == 0 else HUD_SIZE[0] - 33.0
     seen.box((left, 3.0), (left + 30.0, 15.0), (*INK, 190), SEATS[seat], 0.6)
@@ -144,12 +144,12 @@ def _named(record: Any) -> Any:
     return SimpleNamespace(**dict(zip(record.dtype.names, record.item(), strict=True)))
 
 
-def _draw_platform(seen: Drawing, y: float, rules: Rules) -> None:
+def _draw_platform(seen: Drawing, y: float, rules: BrawlRules) -> None:
     """The platform, its top at `y`."""
     seen.box((-rules.edge_inner, y - 0.3), (rules.edge_inner, y), fill=PLANK, line=INK)
 
 
-def _draw_item(seen: Drawing, item: Any, rules: Rules) -> None:
+def _draw_item(seen: Drawing, item: Any, rules: BrawlRules) -> None:
     """A weapon that lies on its ground, in a glow that shrinks as its time runs out."""
     share = min(1.0, item.ticks / rules.item_ticks)
     seen.oval((item.x, 0.45), (0.95, 0.75), fill=(*GLOW, 40))
@@ -193,7 +193,7 @@ def _hit_box(f: Any) -> tuple[Point, Point]:
     return (x - strike.half_width, y - strike.half_height), (x + strike.half_width, y + strike.half_height)
 
 
-def _draw_fighter(seen: Drawing, f: Any, colour: Colour, rules: Rules) -> None:
+def _draw_fighter(seen: Drawing, f: Any, colour: Colour, rules: BrawlRules) -> None:
     """A fighter in its pose, with what shows its state: charge, dash, stun, protection, a taunt."""
     if f.charge > 0 and figure.stage(f) == STARTUP:
         share = min(1.0, f.charge / rules.max_charge)
@@ -268,7 +268,7 @@ def _draw_star(seen: Drawing, middle: Point) -> None:
     seen.polygon([(middle[0] + r * sin(a), middle[1] + r * cos(a)) for r, a in spikes], GLOW)
 
 
-def _draw_boxes(seen: Drawing, f: Any, rules: Rules) -> None:
+def _draw_boxes(seen: Drawing, f: Any, rules: BrawlRules) -> None:
     """Where a fighter can be hit, and where its strike hits."""
     body = (f.x - rules.body_half_width, f.y), (f.x + rules.body_half_width, f.y + 2 * rules.body_half_height)
     if f.invulnerable > 0 or f.dodge > 0:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from league.envs.brawl.moves import NAMES, STRIKES
-from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, Rules
+from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, TICK_RATE, BrawlRules
 from league.envs.brawl.styles import RANGES, STYLES
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
@@ -158,9 +158,9 @@ def spec(options: Options) -> GameSpec:
     return dataclasses.replace(SPEC, ticks_per_step=options.ticks_per_step)
 
 
-def rules_of(options: Options) -> Rules:
+def rules_of(options: Options) -> BrawlRules:
     """Every number of the game under `options`, seconds rounded to ticks."""
-    return Rules(
+    return BrawlRules(
         ticks_per_step=options.ticks_per_step,
         time_limit=round(options.time_limit_seconds * TICK_RATE),
         stocks=options.stocks,

@@ -50,7 +50,7 @@ TICK_RATE = 30.0
 
 
 @dataclass(frozen=True)
-class Rules:
+class BrawlRules:
     """Every number of the game but the moves. Field order is free; names are those of the C struct."""
 
     ticks_per_step: int = 3

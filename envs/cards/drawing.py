@@ -6,7 +6,7 @@ from math import cos, pi, sin
 from typing import Any
 
 from league.envs.cards.catalogue import CARDS
-from league.envs.cards.rules import OTHER_KEEPER, OTHER_SLOT, OWN_KEEPER, OWN_SLOT, SLOTS, TYPES, Rules
+from league.envs.cards.rules import OTHER_KEEPER, OTHER_SLOT, OWN_KEEPER, OWN_SLOT, SLOTS, TYPES, CardRules
 from league.envs.cards.sketch import sketch
 from league.envs.cards.words import decision, keywords_of, name_of
 from league.envs.drawing import SEATS, Colour, Drawing
@@ -35,7 +35,7 @@ DECKS = (57.0, 20.0)
 SLOT_SIZE, HAND_SIZE = (20.0, 23.0), (12.0, 13.0)
 
 
-def drawing(record: Any, rules: Rules, seat: int | None = None) -> Drawing:
+def drawing(record: Any, rules: CardRules, seat: int | None = None) -> Drawing:
     """One match (an element of STATE_DTYPE) as it stands; both hands are open, or that of `seat` alone.
 
     The layer `boxes` has the next card of each deck, which nobody who plays sees.
@@ -150,7 +150,7 @@ def _draw_hand(seen: Drawing, seat: int, keeper: Any, *, is_acting: bool, is_hid
         seen.text((x + 1.2, y + 1.2), str(card.cost), 2.2, INK)
 
 
-def _draw_keeper(seen: Drawing, seat: int, keeper: Any, rules: Rules, *, is_acting: bool) -> None:
+def _draw_keeper(seen: Drawing, seat: int, keeper: Any, rules: CardRules, *, is_acting: bool) -> None:
     """A lighthouse, lit in its turn, with name, health, oil and lamps beside it."""
     top = HANDS[seat] + (-26.0 if seat == 0 else 0.0)
     if is_acting:

@@ -21,7 +21,7 @@ from league.envs.cards.rules import (
     TERMS,
     TICK_RATE,
     TYPES,
-    Rules,
+    CardRules,
 )
 from league.envs.drawing import Drawing
 from league.types import ActionSpec, GameSpec, MatchBatch
@@ -116,9 +116,9 @@ def spec(options: Options) -> GameSpec:
     return SPEC
 
 
-def rules_of(options: Options) -> Rules:
+def rules_of(options: Options) -> CardRules:
     """Every number of the game under `options`."""
-    return Rules(health=options.health, deck=options.deck, decision_limit=options.decision_limit)
+    return CardRules(health=options.health, deck=options.deck, decision_limit=options.decision_limit)
 
 
 def options_hash(options: Options) -> bytes:

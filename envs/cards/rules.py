@@ -61,7 +61,7 @@ NUM_TARGETS = OWN_KEEPER + 1
 
 
 @dataclass(frozen=True)
-class Rules:
+class CardRules:
     """Every number of the game but the cards. Names are those of the C struct."""
 
     health: int = 20

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.cards.catalogue import CARDS
-from league.envs.cards.rules import BOTS, HAND, MAX_DECK, NUM_TARGETS, SLOTS, TYPES, Rules
+from league.envs.cards.rules import BOTS, HAND, MAX_DECK, NUM_TARGETS, SLOTS, TYPES, CardRules
 
 MAGIC = b"LGCARDS\0"
 VERSION = 1
@@ -87,7 +87,9 @@ def pack_state(records: Records, options_hash: bytes) -> bytes:
     return _HEADER.pack(MAGIC, VERSION, len(records), options_hash, STATE_DTYPE.itemsize, zlib.crc32(body)) + body
 
 
-def regroup_states(blobs: Sequence[bytes], num_rows: Sequence[int], options_hash: bytes, rules: Rules) -> list[bytes]:
+def regroup_states(
+    blobs: Sequence[bytes], num_rows: Sequence[int], options_hash: bytes, rules: CardRules
+) -> list[bytes]:
     """The records of `blobs`, in their order, as blobs of `num_rows` records each.
 
     Raises:
@@ -104,7 +106,7 @@ def rows_of(blob: bytes) -> int:
     return int(_HEADER.unpack_from(blob)[2]) if len(blob) >= HEADER_SIZE else 0
 
 
-def unpack_state(blob: bytes, rows: int, options_hash: bytes, rules: Rules) -> Records:
+def unpack_state(blob: bytes, rows: int, options_hash: bytes, rules: CardRules) -> Records:
     """A writable copy of the records (B,) in `blob`.
 
     Raises:
@@ -131,7 +133,7 @@ def unpack_state(blob: bytes, rows: int, options_hash: bytes, rules: Rules) -> R
     return records
 
 
-def _check(records: Records, rules: Rules) -> None:
+def _check(records: Records, rules: CardRules) -> None:
     for name, high in (("acting", 1), ("began", 1), ("decisions", rules.decision_limit - 1), ("spare", 0)):
         _check_range(name, records[name], 0, high)
     keepers = records["keepers"]

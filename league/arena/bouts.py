@@ -24,7 +24,7 @@ from league.types import BOT_PREFIX, Closing, FloatArray, Mask, MatchResult, Tur
 NOBODY = "import:person"
 
 
-class Player(Protocol):
+class SeatPlayer(Protocol):
     """Who decides for a seat."""
 
     def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
@@ -42,11 +42,11 @@ class NetPlayer:
         agent.reset(seed)
 
     def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
-        """See `Player.act`."""
+        """See `SeatPlayer.act`."""
         return self._agent.act(obs, mask, greedy=self._greedy)
 
     def watch(self, obs: FloatArray) -> None:
-        """See `Player.watch`."""
+        """See `SeatPlayer.watch`."""
         self._agent.watch(obs)
 
 
@@ -57,7 +57,7 @@ class BotPlayer:
         self._bot, self._rng = bot, np.random.default_rng([seed, seat])
 
     def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
-        """See `Player.act`."""
+        """See `SeatPlayer.act`."""
         return np.array(self._bot.decide(obs, mask, self._rng))
 
     def watch(self, obs: FloatArray) -> None:
@@ -80,9 +80,9 @@ class Bout:
         self.batch = registry.make(game.name, rows=1, threads=1, options=game.options)
         self._turns = self.batch if isinstance(self.batch, Turns) else None
         own = players(meeting.bots, spec, meeting.device)
-        self._players: list[Player | None] = []
+        self._players: list[SeatPlayer | None] = []
         for seat, named in enumerate(sides):
-            player: Player | None = None
+            player: SeatPlayer | None = None
             if named is not None and named.agent_id in own:
                 player = BotPlayer(own[named.agent_id], seed, seat)
             elif named is not None and named.folder is None:

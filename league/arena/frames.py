@@ -15,7 +15,7 @@ from league.acts import act
 from league.arena.agents import find_agent
 from league.arena.networks import load_net
 from league.arena.raster import Picture
-from league.arena.replays import Moment, Playback, Replay
+from league.arena.replays import Playback, Replay, ReplayMoment
 from league.device import choose_device
 from league.envs import registry
 from league.envs.drawing import Drawing, problem_of
@@ -65,7 +65,7 @@ class Insights:
         self._states: dict[int, Any] = {seat: net.initial_state(1) for seat, (net, _) in nets.items()}
         self._before: BoolArray | None = None
 
-    def look(self, moment: Moment) -> tuple[Insight | None, ...]:
+    def look(self, moment: ReplayMoment) -> tuple[Insight | None, ...]:
         """What each seat's net shows at a moment; to be called at each, in order. None: it does not decide."""
         batch = moment.batch
         found: list[Insight | None] = []

@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 Text = Annotated[str, Field(max_length=MAX_LETTERS)]
 
 
-class Packed(FrozenModel):
+class PackedActions(FrozenModel):
     """The actions of a seat, one after the other (`league.play.recording.pack`)."""
 
     packed: Literal["bits", "u1", "<u2", "<i4", "<f4"]
@@ -59,7 +59,7 @@ class SeatRecord(FrozenModel):
     name: Text
     """What it was called; empty where only its id is known."""
     bot: Text | None
-    actions: Packed | None
+    actions: PackedActions | None
 
 
 class Replay(FrozenModel):
@@ -90,7 +90,7 @@ class Replay(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Moment:
+class ReplayMoment:
     """A match as it stands before one of its steps."""
 
     step: int
@@ -104,7 +104,7 @@ class Moment:
 
 
 @dataclass(frozen=True, repr=False)
-class Played(Result):
+class PlaybackResult(Result):
     """What playing a replay back came to."""
 
     path: str
@@ -238,7 +238,7 @@ class Playback:
         """(N, A): what a seat decided, one after the other; empty for a native bot, which keeps it to itself."""
         return self._actions[seat]
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Iterator[ReplayMoment]:
         """Plays the match: yields before each step what is decided in it, and at the end compares how it ended.
 
         Raises:
@@ -259,7 +259,7 @@ class Playback:
                 batch.close()
 
     @settings_kept()
-    def play(self) -> Played:
+    def play(self) -> PlaybackResult:
         """Plays all of it.
 
         Raises:
@@ -268,7 +268,7 @@ class Playback:
         for _ in self.moments():
             pass
         replay = self.replay
-        return Played(
+        return PlaybackResult(
             self.where,
             replay.game.name,
             replay.game.game_id,
@@ -281,7 +281,7 @@ class Playback:
             self.is_exact,
         )
 
-    def _steps(self, batch: MatchBatch) -> Iterator[Moment]:
+    def _steps(self, batch: MatchBatch) -> Iterator[ReplayMoment]:
         replay, tape = self.replay, Tape(batch, 0)
         used = [0] * SEATS
         for step in range(replay.steps):
@@ -294,7 +294,7 @@ class Playback:
                 used[seat] += 1
             batch.actions[0] = actions
             deciding = batch.to_act[0].copy() if isinstance(batch, Turns) else np.ones(SEATS, np.bool_)
-            yield Moment(step, batch, deciding, actions)
+            yield ReplayMoment(step, batch, deciding, actions)
             tape.before()
             batch.step()
             tape.after()
@@ -336,7 +336,7 @@ class Playback:
         )
 
 
-def play_back(path: str | Path, *, env: object = None, say: Say | None = None) -> Played:
+def play_back(path: str | Path, *, env: object = None, say: Say | None = None) -> PlaybackResult:
     """Plays the replay in a file back, without its agents.
 
     Args:

@@ -118,7 +118,7 @@ def watch(
     return Film("" if path is None else str(path), *replay.names, shown, frames, end, whole, winner, skipped * dt)
 
 
-def _course(match: Match, path: Path | None, most: int | None, boxes: bool) -> Course:
+def _course(match: WatchedMatch, path: Path | None, most: int | None, boxes: bool) -> Course:
     """The first `most` moments of a match, with what its nets made of them where a page shows it."""
     if path is None:
         return course_of(match.playback, None, most)
@@ -160,7 +160,7 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Match:
+class WatchedMatch:
     """A match that is watched: the text of its replay, which can be played back, and where its nets are."""
 
     text: str
@@ -191,7 +191,7 @@ def _need_there(a: str, against: str | None, store: str | Path, say: Callable[[s
         find_agent(opened, name)
 
 
-def _found(a: str, against: str | None, how: Wishes) -> Match:
+def _found(a: str, against: str | None, how: Wishes) -> WatchedMatch:
     """The match: played now, or one that is kept in a file or in the store.
 
     Raises:
@@ -200,7 +200,7 @@ def _found(a: str, against: str | None, how: Wishes) -> Match:
     if against is None:
         text, replay = _read(a)
         opened = Store.open(how.store, how.say) if Path(how.store).exists() else None
-        return Match(text, Playback(replays.named(replay, opened), a, how.env, how.say), None, opened)
+        return WatchedMatch(text, Playback(replays.named(replay, opened), a, how.env, how.say), None, opened)
     opened = store_for(how.store, a, against, say=how.say)
     if how.kept:
         ids = [find_agent(opened, name).agent_id for name in (a, against)]
@@ -211,13 +211,13 @@ def _found(a: str, against: str | None, how: Wishes) -> Match:
             )
         where, text = f"the match of {rows[0].run} in {how.store}", rows[0].content
         replay = replays.named(replays.parse(text, where), opened)
-        return Match(text, Playback(replay, where, how.env, how.say), None, opened)
+        return WatchedMatch(text, Playback(replay, where, how.env, how.say), None, opened)
     given = enter_parts(how.bots, policy=how.policy, say=how.say)
     meeting = meet(opened, a, against, how.env, how.device, how.say, given)
     if how.say is not None:
         how.say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
     text = play_out(Bout(meeting, meeting.sides, how.seed, greedy=how.greedy)).replay
-    return Match(text, Playback(replays.parse(text, "the match"), "the match"), meeting)
+    return WatchedMatch(text, Playback(replays.parse(text, "the match"), "the match"), meeting)
 
 
 def _read(path: str) -> tuple[str, replays.Replay]:

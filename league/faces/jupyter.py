@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from league.acts import gauging
 from league.errors import one_line
 from league.printing.dashboard import clock, spark
-from league.printing.figures import Learner, Opponent
+from league.printing.figures import LearnerFigures, Opponent
 from league.training.run import Report, Start, Watcher
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Progress(Watcher):
     """
 
     def __init__(self) -> None:
-        self._learners: dict[str, Learner] = {}
+        self._learners: dict[str, LearnerFigures] = {}
         self._said: deque[str] = deque(maxlen=LINES)
         self._gauge: tuple[str, float, float] | None = None
         self._id, self._shown_at, self._is_shown = uuid.uuid4().hex, 0.0, False
@@ -85,12 +85,12 @@ class Progress(Watcher):
 
     def of(self, name: str) -> Watcher:
         """The same panel, under the learner's name."""
-        return _One(self, name)
+        return _LearnerPanel(self, name)
 
-    def _learner(self, name: str = "") -> Learner:
+    def _learner(self, name: str = "") -> LearnerFigures:
         if not name and self._learners:
             return next(iter(self._learners.values()))
-        return self._learners.setdefault(name, Learner(name))
+        return self._learners.setdefault(name, LearnerFigures(name))
 
     def _advance(self, name: str, done: float, total: float, steps: int) -> None:
         self._gauge = name, done, total
@@ -125,7 +125,7 @@ class Progress(Watcher):
         return f"<div style='font-size:90%;line-height:1.5'>{''.join(parts)}</div>"
 
 
-class _One(Watcher):
+class _LearnerPanel(Watcher):
     """What a panel hears of one learner of a league."""
 
     def __init__(self, panel: Progress, name: str) -> None:
@@ -148,7 +148,7 @@ class _One(Watcher):
         self._panel.say(f"{self._name}: {message}")
 
 
-def _head(learner: Learner) -> str:
+def _head(learner: LearnerFigures) -> str:
     """A learner's bar, and where it stands."""
     report = learner.report
     assert report is not None
@@ -163,7 +163,7 @@ def _head(learner: Learner) -> str:
     return f"<div><b>{_text(learner.name)}</b> {_text(', '.join(words))}</div>{bar}"
 
 
-def _table(learner: Learner) -> str:
+def _table(learner: LearnerFigures) -> str:
     """Its opponents: what it scores in training and in evaluations, and their ratings."""
     rows = "".join(
         f"<tr><td style='text-align:left'>{_text(name)}</td>{cells}</tr>"

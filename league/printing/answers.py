@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from league.arena.agents import Evaluation
     from league.arena.gating import GateResult
     from league.arena.human import Ended
-    from league.arena.replays import Played
+    from league.arena.replays import PlaybackResult
     from league.arena.watching import Film
     from league.boards.alarms import Finding
     from league.faces.report import WrittenReport
@@ -137,7 +137,7 @@ def print_ended(e: Ended | None) -> None:
     print_prose(kept)
 
 
-def print_played(p: Played) -> None:
+def print_played(p: PlaybackResult) -> None:
     """What a replay came to when it was played back."""
     end = "a draw" if p.winner == "draw" else f"won by {p.winner}"
     print_prose(f"{p.path}: {p.game}, {p.agents[0]} against {p.agents[1]}, {end} ({p.end_reason}), {p.steps:,} steps")

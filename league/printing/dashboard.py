@@ -10,9 +10,9 @@ from rich.text import Text
 
 from league.boards.readings import health, healthy
 from league.errors import one_line
-from league.printing.figures import FIGURES, Learner, Opponent
+from league.printing.figures import FIGURES, LearnerFigures, Opponent
 from league.printing.sampling import KINDS, Machine
-from league.printing.tables import Cell, Column, Estimate, Line, Value, around, layout, line_width, score, wrapped
+from league.printing.tables import Cell, Column, IntervalCell, Line, Value, around, layout, line_width, score, wrapped
 
 if TYPE_CHECKING:
     from league.training.run import Report
@@ -33,10 +33,10 @@ ALARM, ALARM_LINES = "last alarm  ", 3
 
 
 @dataclass
-class View:
+class Screen:
     """All that a picture is made of."""
 
-    learners: dict[str, Learner] = field(default_factory=dict)
+    learners: dict[str, LearnerFigures] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     """Where the time goes, by kind."""
     now: str = ""
@@ -67,7 +67,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def picture(view: View, width: int, height: int, plain: bool = False) -> list[Text]:
+def picture(view: Screen, width: int, height: int, plain: bool = False) -> list[Text]:
     """The lines of a dashboard, none wider than `width`, at most `height` of them; sections that matter less go first.
 
     Args:
@@ -101,7 +101,7 @@ def picture(view: View, width: int, height: int, plain: bool = False) -> list[Te
     return [_fit(line, width) for line in lines[: max(height, 1)]]
 
 
-def _head(view: View, told: Sequence[Learner], width: int, plain: bool) -> list[Line]:
+def _head(view: Screen, told: Sequence[LearnerFigures], width: int, plain: bool) -> list[Line]:
     if not told:
         return [[("starting", "bold"), (f"  {clock(view.seconds)} elapsed  {_doing(view)}", "")]]
     reports = [learner.report for learner in told if learner.report is not None]
@@ -130,7 +130,7 @@ def _head(view: View, told: Sequence[Learner], width: int, plain: bool) -> list[
     return [first, [(second, "")]]
 
 
-def _doing(view: View) -> str:
+def _doing(view: Screen) -> str:
     """What is done at this moment, and how far it is where that is counted."""
     if view.progress is None:
         return view.now
@@ -139,7 +139,7 @@ def _doing(view: View) -> str:
     return f"{'evaluation' if name in ('games', 'matches') else view.now}, {done:,.0f} of {total:,.0f} {name}{speed}"
 
 
-def _machine(view: View, width: int, plain: bool) -> list[Line]:
+def _machine(view: Screen, width: int, plain: bool) -> list[Line]:
     machine = view.machine
     spent: Line = [("time goes to  ", "bold")]
     for kind in KINDS:
@@ -163,7 +163,7 @@ def _machine(view: View, width: int, plain: bool) -> list[Line]:
     return lines
 
 
-def _opponents(learner: Learner, width: int, plain: bool) -> list[Line]:
+def _opponents(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
     """The learner's rating, and a row an opponent: its score in training and in the last evaluation, and its rating."""
     title: Line = [("opponents", "bold")]
     if learner.ratings:
@@ -191,14 +191,14 @@ def _against(found: Opponent, plain: bool) -> list[Value]:
         won = Cell((f"{rate:.0%}",), around(rate - 0.05, rate + 0.05, 0.5))
     s = found.evaluation
     tested = None if s is None else score(s.score, s.lower, s.upper)
-    if isinstance(tested, Estimate):
-        tested = Estimate(100 * tested.value, 100 * tested.lower, 100 * tested.upper, 0, style=tested.style)
+    if isinstance(tested, IntervalCell):
+        tested = IntervalCell(100 * tested.value, 100 * tested.lower, 100 * tested.upper, 0, style=tested.style)
     curves = spark(found.training, 12, plain, (0.0, 1.0)), spark(found.scores, 12, plain, (0.0, 1.0))
-    rating = None if found.rating is None else Estimate(*found.rating)
+    rating = None if found.rating is None else IntervalCell(*found.rating)
     return [won, Cell((curves[0],), "cyan"), tested, Cell((curves[1],), "cyan"), rating]
 
 
-def _figures(learner: Learner, width: int, plain: bool) -> list[Line]:
+def _figures(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
     """The losses and what belongs to them, coloured by the limits of `league.boards.readings`."""
     columns = [Column("learning"), Column("", is_number=True), Column("history"), Column("healthy", 1)]
     rows: list[list[Value]] = []
@@ -214,7 +214,7 @@ def _figures(learner: Learner, width: int, plain: bool) -> list[Line]:
     return layout(columns, rows, width, plain, has_rule=False, tells=False) if rows else []
 
 
-def _rewards(learner: Learner, width: int, plain: bool) -> list[Line]:
+def _rewards(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
     """What the weighted terms bring a match, the one that weighs most first."""
     report = learner.report
     terms = [term for term in report.rewards if term.weight] if report is not None else []
@@ -233,7 +233,7 @@ def _rewards(learner: Learner, width: int, plain: bool) -> list[Line]:
     return layout(columns, rows, width, plain, has_rule=False, tells=False)
 
 
-def _league(view: View, width: int, plain: bool) -> list[Line]:
+def _league(view: Screen, width: int, plain: bool) -> list[Line]:
     """A row a learner."""
     columns = [
         *(Column("learner"), Column("done", is_number=True), Column("steps", 3, is_number=True)),
@@ -244,7 +244,7 @@ def _league(view: View, width: int, plain: bool) -> list[Line]:
     return layout(columns, rows, width, plain, has_rule=False, tells=False)
 
 
-def _row(learner: Learner, plain: bool) -> list[Value]:
+def _row(learner: LearnerFigures, plain: bool) -> list[Value]:
     name, report = learner.name.rpartition(".")[2], learner.report
     if report is None:
         return [name, "waits", *[None] * 7]
@@ -254,7 +254,7 @@ def _row(learner: Learner, plain: bool) -> list[Value]:
     histories = [list(found.training) for found in learner.opponents.values() if found.training]
     shortest = min(map(len, histories), default=0)
     means = [sum(h[len(h) - shortest + i] for h in histories) / len(histories) for i in range(shortest)]
-    rating = Estimate(*learner.ratings[-1]) if learner.ratings else None
+    rating = IntervalCell(*learner.ratings[-1]) if learner.ratings else None
     return [
         *(name, f"{min(1.0, report.steps / report.total_steps):.0%}", f"{report.steps:,}"),
         *(f"{report.steps_per_second:,.0f}", won, Cell((spark(means, 12, plain, (0.0, 1.0)),), "cyan"), rating),
@@ -262,7 +262,7 @@ def _row(learner: Learner, plain: bool) -> list[Value]:
     ]
 
 
-def _figure(learner: Learner, report: Report, metric: str, form: str) -> Cell:
+def _figure(learner: LearnerFigures, report: Report, metric: str, form: str) -> Cell:
     if metric not in report.metrics:
         return Cell(("",))
     return Cell(

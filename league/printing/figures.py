@@ -42,7 +42,7 @@ class Opponent:
     """Of its evaluations."""
 
 
-class Learner:
+class LearnerFigures:
     """What has been told of one learner."""
 
     def __init__(self, name: str = "") -> None:

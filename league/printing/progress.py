@@ -22,8 +22,8 @@ from league.acts import gauging, listening
 from league.boards.readings import units
 from league.printing import print_json
 from league.printing.bars import Terminal
-from league.printing.dashboard import View, clock, picture
-from league.printing.figures import Learner
+from league.printing.dashboard import Screen, clock, picture
+from league.printing.figures import LearnerFigures
 from league.printing.sampling import Meter
 from league.training.evaluating import GAMES
 from league.training.run import Report, Start, Watcher
@@ -60,7 +60,7 @@ class TerminalWatcher(Watcher):
     def __init__(self, verbosity: int = 1, *, json_lines: bool = False) -> None:
         self.verbosity, self.json_lines = verbosity, json_lines
         self.console = Terminal()
-        self.view = View()
+        self.view = Screen()
         self._is_live = verbosity == 1 and not json_lines and self.console.is_live
         self._screen: _Screen | None = None
         self._meter = Meter()
@@ -116,14 +116,14 @@ class TerminalWatcher(Watcher):
         """One line, unless quiet."""
         self._say("", message)
 
-    def of(self, name: str) -> _One | None:
+    def of(self, name: str) -> _LearnerProgress | None:
         """The same for one learner of a league; None where a line a turn is better."""
         if not self._is_live and not self.json_lines:
             return None
         with self._lock:
             self.view.is_league = True
             self._learner(name)
-        return _One(self, name)
+        return _LearnerProgress(self, name)
 
     def result(self, result: Any) -> None:
         """The last JSON line."""
@@ -162,8 +162,8 @@ class TerminalWatcher(Watcher):
         elif self.verbosity:
             self._print(f"evaluation: {done:,} of {total:,} {name}" + (f", {rate:,.0f} steps/s" if rate else ""))
 
-    def _learner(self, name: str) -> Learner:
-        return self.view.learners.setdefault(name, Learner(name))
+    def _learner(self, name: str) -> LearnerFigures:
+        return self.view.learners.setdefault(name, LearnerFigures(name))
 
     def _report(self, name: str, report: Report) -> None:
         with self._lock:
@@ -253,7 +253,7 @@ class TerminalWatcher(Watcher):
         self.console.tell(line)
 
 
-class _One(Watcher):
+class _LearnerProgress(Watcher):
     """What a league's watcher hears of one learner."""
 
     def __init__(self, all_: TerminalWatcher, name: str) -> None:

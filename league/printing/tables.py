@@ -49,7 +49,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class IntervalCell:
     """A number with its 95 % interval: `1050 [970, 1130]`, where there is no room `1050 ±80`.
 
     The short form has the longer side of the interval. digits: behind the point. Where the interval is one number, it
@@ -76,7 +76,7 @@ class Estimate:
         return f"{max(self.upper - self.value, self.value - self.lower):z.{self.digits}f}"
 
 
-Value = Cell | Estimate | str | int | float | None
+Value = Cell | IntervalCell | str | int | float | None
 Line = list[tuple[str, str]]
 """Pieces of text with their styles."""
 
@@ -86,24 +86,24 @@ def around(low: float, high: float, even: float = 0.0) -> str:
     return EVEN[1 + (low > even) - (high < even)]
 
 
-def rating(value: float, lower: float, upper: float, unit: str) -> Estimate:
+def rating(value: float, lower: float, upper: float, unit: str) -> IntervalCell:
     """A rating in Elo points, or where the unit is `payoff` in a game's."""
-    return Estimate(value, lower, upper, 0 if unit == "elo" else 3, is_signed=unit != "elo")
+    return IntervalCell(value, lower, upper, 0 if unit == "elo" else 3, is_signed=unit != "elo")
 
 
-def estimate(value: float, lower: float, upper: float, unit: str = "elo") -> Estimate:
+def estimate(value: float, lower: float, upper: float, unit: str = "elo") -> IntervalCell:
     """How far a rating is above another, coloured around 0."""
-    return Estimate(value, lower, upper, 0 if unit == "elo" else 3, is_signed=True, style=around(lower, upper))
+    return IntervalCell(value, lower, upper, 0 if unit == "elo" else 3, is_signed=True, style=around(lower, upper))
 
 
-def payoff(value: float, lower: float, upper: float) -> Estimate:
+def payoff(value: float, lower: float, upper: float) -> IntervalCell:
     """A payoff a match, coloured around 0."""
     return estimate(value, lower, upper, "payoff")
 
 
-def score(value: float, lower: float, upper: float) -> Estimate:
+def score(value: float, lower: float, upper: float) -> IntervalCell:
     """A score in [0, 1], coloured around one half."""
-    return Estimate(value, lower, upper, 3, style=around(lower, upper, 0.5))
+    return IntervalCell(value, lower, upper, 3, style=around(lower, upper, 0.5))
 
 
 def table_width() -> int | None:
@@ -301,12 +301,12 @@ def _turned(rows: Iterable[Sequence[Value]], num_columns: int) -> list[Sequence[
 
 def _cells(values: Sequence[Value], plain: bool) -> list[Cell]:
     """The cells of one column; numbers and bounds of its estimates stand below each other."""
-    found = [value for value in values if isinstance(value, Estimate)]
+    found = [value for value in values if isinstance(value, IntervalCell)]
     open_ones = [value for value in found if value.lower != value.upper]
     widths = [max((len(x.parts[k]) for x in (open_ones if k else found)), default=0) for k in range(3)]
     margin = max((len(x.margin) for x in open_ones), default=0)
     return [
-        _estimate_cell(value, widths, margin, plain) if isinstance(value, Estimate) else _cell(value)
+        _estimate_cell(value, widths, margin, plain) if isinstance(value, IntervalCell) else _cell(value)
         for value in values
     ]
 
@@ -317,7 +317,7 @@ def _cell(value: Value) -> Cell:
     return Cell(("" if value is None else one_line(str(value)),))
 
 
-def _estimate_cell(e: Estimate, widths: Sequence[int], margin: int, plain: bool) -> Cell:
+def _estimate_cell(e: IntervalCell, widths: Sequence[int], margin: int, plain: bool) -> Cell:
     value, lower, upper = (text.rjust(width) for text, width in zip(e.parts, widths, strict=True))
     sign = PLUS_MINUS[plain]
     if not margin:

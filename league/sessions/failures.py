@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError
 
 from league.arena import film, raster
 from league.arena.games import find_again
-from league.arena.replays import Played, is_replay, play_back
+from league.arena.replays import PlaybackResult, is_replay, play_back
 from league.envs import registry
 from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
@@ -164,7 +164,7 @@ def replay(
     *,
     env: object = None,
     say: Callable[[str], None] | None = None,
-) -> ReplayedFailure | Played:
+) -> ReplayedFailure | PlaybackResult:
     """Plays a replay back, or rebuilds the batch of a finding from its file and looks at it again.
 
     Args:

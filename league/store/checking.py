@@ -29,7 +29,7 @@ UNREADABLE = "cannot be read"
 MAX_COUNT = 2**63 - 1
 
 
-class Games:
+class CheckedGames:
     """The games of a file, which are read once; `given` has those between two known agents that have a result.
 
     Args:

@@ -28,7 +28,7 @@ UNKNOWN = -1
 """In a column of counts on its way to the database: no value (NULL there)."""
 
 
-class Column(NamedTuple):
+class StoredColumn(NamedTuple):
     """A column of one kind of rows: its numpy type on the way to a file, its type there, and how it gets there."""
 
     dtype: npt.DTypeLike
@@ -40,24 +40,24 @@ class Column(NamedTuple):
 
 
 _TEXT, _COUNT, _REAL = (
-    Column(object, "VARCHAR"),
-    Column(np.int64, "BIGINT", rule="{} >= 0"),
-    Column(np.float64, "DOUBLE"),
+    StoredColumn(object, "VARCHAR"),
+    StoredColumn(np.int64, "BIGINT", rule="{} >= 0"),
+    StoredColumn(np.float64, "DOUBLE"),
 )
-_MOMENT = Column("datetime64[us]", "TIMESTAMP", rule="{} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'")
-_OPTIONAL = Column(object, "DOUBLE", rule="true")
+_MOMENT = StoredColumn("datetime64[us]", "TIMESTAMP", rule="{} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'")
+_OPTIONAL = StoredColumn(object, "DOUBLE", rule="true")
 _KIND = _TEXT._replace(rule="{} IN ('training', 'evaluation')")
-_UPDATE = Column(np.int64, "BIGINT", "nullif({}, -1)", "coalesce({}, 0) >= 0")
+_UPDATE = StoredColumn(np.int64, "BIGINT", "nullif({}, -1)", "coalesce({}, 0) >= 0")
 _KEY = {"run": _TEXT, "kind": _KIND, "update": _COUNT, "row": _COUNT, "ordinal": _COUNT}
 _SEATS = {"game_id": _TEXT, "seat0_agent": _TEXT, "seat1_agent": _TEXT}
-_NUMBER = Column(np.float64, "DOUBLE", "if(isnan({0}), NULL, {0})", "true")
-_PAIRS = Column(object, "MAP(VARCHAR, DOUBLE[])", "{}::JSON")
-KINDS: Mapping[str, Mapping[str, Column]] = {
+_NUMBER = StoredColumn(np.float64, "DOUBLE", "if(isnan({0}), NULL, {0})", "true")
+_PAIRS = StoredColumn(object, "MAP(VARCHAR, DOUBLE[])", "{}::JSON")
+KINDS: Mapping[str, Mapping[str, StoredColumn]] = {
     "match": {
         **_KEY,
         **_SEATS,
-        "seed": Column(np.uint64, "UBIGINT"),
-        "winner": Column(np.int8, "TINYINT", "nullif({}, -1)", "coalesce({}, 0) IN (0, 1)"),
+        "seed": StoredColumn(np.uint64, "UBIGINT"),
+        "winner": StoredColumn(np.int8, "TINYINT", "nullif({}, -1)", "coalesce({}, 0) IN (0, 1)"),
         "end_reason": _TEXT,
         "steps": _COUNT,
         "ticks": _COUNT,
@@ -68,7 +68,7 @@ KINDS: Mapping[str, Mapping[str, Column]] = {
         "metrics": _PAIRS,
         "rewards": _PAIRS,
         "payoff": _NUMBER._replace(rule="coalesce(abs({}) <= 1e30, true)"),
-        "course": Column(np.uint64, "UBIGINT", "nullif({}, 0)", "true"),
+        "course": StoredColumn(np.uint64, "UBIGINT", "nullif({}, 0)", "true"),
     },
     "replay": {**_KEY, **_SEATS, "content": _TEXT},
     "rating": {
@@ -83,7 +83,7 @@ KINDS: Mapping[str, Mapping[str, Column]] = {
         "game_id": _TEXT,
         "sampling": _TEXT,
         "prior": _REAL,
-        "group_number": Column(object, "INTEGER", rule="true"),
+        "group_number": StoredColumn(object, "INTEGER", rule="true"),
         "rated_at": _MOMENT,
     },
     "metric": {

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from league.errors import DEFAULT_STORE, UsageError, nearest, plain, quoted
 from league.schema import read_file
-from league.store.checking import RESULTS, Games, misnamed_problem
+from league.store.checking import RESULTS, CheckedGames, misnamed_problem
 from league.store.files import check_new, new_file
 from league.store.folder import Folder
 from league.store.formats import OUTSIDE_PREFIX, format_of, name_problem
@@ -209,7 +209,7 @@ def import_matches(
         raise UsageError(misnamed_problem(game_id, games_known))
     known = _Known.of(opened)
     with opened.view.reading() as con:
-        games = Games(
+        games = CheckedGames(
             con,
             data,
             str(path),

@@ -220,7 +220,7 @@ def test_the_code_of_a_strangers_game_never_runs_by_itself(tmp_path: Path, monke
             league.replay(tmp_path / "m.replay")
         assert times_run(path.parent) == 1
         played = league.replay(tmp_path / "m.replay", env=str(path))
-        assert isinstance(played, replays.Played) and played.is_exact
+        assert isinstance(played, replays.PlaybackResult) and played.is_exact
     finally:
         forget()
 

@@ -19,13 +19,13 @@ from league.envs import registry
 from league.envs.brawl import env, figure
 from league.envs.brawl.drawing import drawing
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, WEAPONS
-from league.envs.brawl.rules import Rules
+from league.envs.brawl.rules import BrawlRules
 from league.envs.brawl.state import AIR, GROUND, STATE_DTYPE
 from league.envs.drawing import HUD_SIZE, SEATS
 from league.errors import UsageError
 from league.printing.answers import print_film
 
-RULES = Rules()
+RULES = BrawlRules()
 SIZE = (640, 360)
 JAB = IDS["unarmed.side_light"]
 SPEAR, HAMMER = WEAPONS.index("spear"), WEAPONS.index("hammer")

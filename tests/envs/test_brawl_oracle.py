@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from league.envs.brawl.env import KEYS, Options, make, options_hash, rules_of
 from league.envs.brawl.moves import NAMES, STRIKES, WEAPONS
-from league.envs.brawl.rules import BOTS, END_REASONS, METRICS, TERMS, Rules
+from league.envs.brawl.rules import BOTS, END_REASONS, METRICS, TERMS, BrawlRules
 from league.envs.brawl.state import AIR, GROUND, HEADER_SIZE, PLATFORM, STATE_DTYPE, pack_state
 from league.types import EXTERNAL
 from tests.oracles.brawl.match import ReferenceMatch, next_seed, row_seed
@@ -18,7 +18,7 @@ from tests.oracles.brawl.state import SUPPORTS, Item
 SHORT = {"time_limit_seconds": 9.0, "stocks": 2, "respawn_seconds": 0.5, "protection_seconds": 1.0}
 PAIRS = [(EXTERNAL, EXTERNAL), *((EXTERNAL, bot) for bot in range(len(BOTS)))]
 PAIRS += [(bot, 1 + bot % (len(BOTS) - 1)) for bot in range(1, len(BOTS))]
-RULES = Rules()
+RULES = BrawlRules()
 
 
 def random_keys(rng, rows):

@@ -12,13 +12,13 @@ from league.envs.cards import env
 from league.envs.cards.catalogue import IDS, NAMES
 from league.envs.cards.drawing import HIGH, WIDE, drawing, slot_box
 from league.envs.cards.env import Options
-from league.envs.cards.rules import Rules
+from league.envs.cards.rules import CardRules
 from league.envs.cards.sketch import FORMS
 from league.envs.cards.words import decision
 from tests.helpers.cards_scenes import CREATURES, place, put, restore, scene, stirred
 
 SIZE = (480, 270)
-RULES = Rules()
+RULES = CardRules()
 
 
 def draw(record: Any, boxes: bool = False) -> Any:

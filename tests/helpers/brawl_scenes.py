@@ -6,10 +6,10 @@ import numpy as np
 
 from league.envs.brawl.env import KEYS, SPEC, Options, make
 from league.envs.brawl.moves import IDS, NONE, STRIKES
-from league.envs.brawl.rules import Rules
+from league.envs.brawl.rules import BrawlRules
 from league.envs.brawl.state import AIR, GROUND, pack_state, unpack_state
 
-RULES = Rules()
+RULES = BrawlRules()
 DT = RULES.tick_seconds
 TICK = Options(ticks_per_step=1)
 TERM = {name: i for i, name in enumerate(SPEC.reward_terms)}

@@ -6,7 +6,7 @@ import pytest
 
 from league.maths.record import Record, wilson
 from league.printing.standings import record_cells
-from league.printing.tables import Estimate
+from league.printing.tables import IntervalCell
 
 
 def test_a_record_is_its_counts() -> None:
@@ -22,4 +22,4 @@ def test_without_games_there_is_no_score() -> None:
     assert record.games == 0 and all(math.isnan(x) for x in (record.score, record.lower, record.upper))
     assert record_cells(record) == (0, 0, 0, 0, None)
     *counts, score = record_cells(Record(1, 1, 0))
-    assert counts == [2, 1, 1, 0] and isinstance(score, Estimate) and score.parts == ("0.750", "0.198", "0.973")
+    assert counts == [2, 1, 1, 0] and isinstance(score, IntervalCell) and score.parts == ("0.750", "0.198", "0.973")

@@ -16,7 +16,7 @@ from league import config as settings
 from league.arena import networks
 from league.envs import registry
 from league.envs.cards.catalogue import CARDS, effect_name
-from league.envs.cards.rules import OTHER_KEEPER, OTHER_SLOT, Rules
+from league.envs.cards.rules import OTHER_KEEPER, OTHER_SLOT, CardRules
 from league.errors import ContractError
 from league.policies.actor_critic import ActorCritic
 from league.policies.memory import Memory
@@ -95,7 +95,7 @@ def test_the_facts_of_an_action_are_what_comes_of_it() -> None:
     module, rng = opened("card_policy"), np.random.default_rng(0)
     seen = dict.fromkeys(("kills", "dies", "lethal", "lived"), 0)
     for seed in range(6):
-        match = ReferenceMatch(Rules(), seed)
+        match = ReferenceMatch(CardRules(), seed)
         while match.end()[0] is None:
             legal = match.legal()
             obs = torch.tensor([match.observe(match.acting)], dtype=torch.float32)

@@ -21,8 +21,8 @@ from league.boards.standings import Rated
 from league.play.evaluation import Summary
 from league.printing import bars, sampling
 from league.printing.bars import Bar
-from league.printing.dashboard import View, picture, spark
-from league.printing.figures import Learner
+from league.printing.dashboard import Screen, picture, spark
+from league.printing.figures import LearnerFigures
 from league.printing.sampling import KINDS, Machine, Meter
 from league.store.rows import RewardTerm
 from league.training.run import Report
@@ -58,9 +58,9 @@ def report(update: int, run: str = "brawl-1", total: int = 51_200) -> Report:
     return Report(2048 * update, total, update, 634.2, 52.0, metrics, rates, REWARDS, run)
 
 
-def told(name: str = "brawl-1", updates: int = 10) -> Learner:
+def told(name: str = "brawl-1", updates: int = 10) -> LearnerFigures:
     """A learner after some updates and two evaluations."""
-    learner = Learner(name)
+    learner = LearnerFigures(name)
     for update in range(1, updates + 1):
         learner.add(report(update, name))
     for wins in (5, 20):
@@ -81,14 +81,14 @@ def machine() -> Machine:
     return made
 
 
-def view(*, is_league: bool = False) -> View:
+def view(*, is_league: bool = False) -> Screen:
     """All that a picture may show."""
     shares = dict(zip(KINDS, (0.21, 0.28, 0.02, 0.29, 0.15, 0.05), strict=True))
     learners = {"": told()}
     if is_league:
         names = [f"kuhn-league-1.{role}" for role in ("main", "main_exploiter", "league_exploiter_1")]
-        learners = {names[0]: told(names[0]), names[1]: told(names[1], 3), names[2]: Learner(names[2])}
-    return View(learners, shares, "evaluation", ("matches", 120, 300, 0.0), machine(), 208.0, is_league)
+        learners = {names[0]: told(names[0]), names[1]: told(names[1], 3), names[2]: LearnerFigures(names[2])}
+    return Screen(learners, shares, "evaluation", ("matches", 120, 300, 0.0), machine(), 208.0, is_league)
 
 
 def text(lines: list[Text]) -> str:
@@ -119,7 +119,7 @@ def test_it_fits_every_terminal(is_league: bool) -> None:
 
 def test_before_the_first_update_something_is_shown() -> None:
     """It begins with what is done and for how long."""
-    assert text(picture(View(now="evaluation", seconds=5.0), 80, 24)).startswith("starting  0:05 elapsed  evaluation")
+    assert text(picture(Screen(now="evaluation", seconds=5.0), 80, 24)).startswith("starting  0:05 elapsed  evaluation")
 
 
 def test_figures_are_coloured_by_health() -> None:

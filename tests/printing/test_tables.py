@@ -24,7 +24,7 @@ from league.printing import tables
 from league.printing.answers import print_evaluation
 from league.printing.lists import print_bench
 from league.printing.standings import print_tournament
-from league.printing.tables import Cell, Column, Estimate, print_table
+from league.printing.tables import Cell, Column, IntervalCell, print_table
 from league.store.exchange import import_matches
 from league.store.rows import AgentRow, GameRow, LearnerRow
 from league.types import DRAW, MatchResult
@@ -212,9 +212,9 @@ def printed_wide(columns: list[Column | str], rows: list[list[Any]]) -> list[str
 
 RATED = [Column("agent"), Column("rating", is_number=True), Column("games", 2, True), Column("won", 5, True)]
 ROWS: list[list[Any]] = [
-    ["bot:based", Estimate(1000, 1000, 1000), 12, 5],
-    ["net@100", Estimate(1050, 970, 1130), 9, 4],
-    ["net@2000", Estimate(87.6, -2.4, 177.5), 1, 0],
+    ["bot:based", IntervalCell(1000, 1000, 1000), 12, 5],
+    ["net@100", IntervalCell(1050, 970, 1130), 9, 4],
+    ["net@2000", IntervalCell(87.6, -2.4, 177.5), 1, 0],
 ]
 
 

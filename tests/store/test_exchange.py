@@ -25,7 +25,7 @@ from league.boards.standings import leaderboard
 from league.cli import app
 from league.errors import LeagueError, StoreError, UsageError
 from league.store import exchange, formats, pgn
-from league.store.checking import Games
+from league.store.checking import CheckedGames
 from league.store.exchange import export_matches, import_matches
 from league.store.formats import FORMATS
 from league.store.locks import LOCK, held
@@ -53,10 +53,10 @@ class Parsed(NamedTuple):
     played_at: datetime | None
 
 
-def parse(data: bytes, name: str) -> tuple[list[Parsed], Games]:
+def parse(data: bytes, name: str) -> tuple[list[Parsed], CheckedGames]:
     """The games of a file, and what else it says."""
     with Store.planned("there is none").view.reading() as con:
-        found = Games(con, data, name, lambda game_id, name: name, games={}, default="g")
+        found = CheckedGames(con, data, name, lambda game_id, name: name, games={}, default="g")
         rows = con.execute(
             "SELECT seat0_agent, seat1_agent, coalesce(winner, -1), end_reason, played_at FROM given ORDER BY place"
         ).fetchall()

@@ -10,7 +10,7 @@ import pytest
 
 import league
 from league.errors import UsageError, nearest
-from league.store.checking import Games
+from league.store.checking import CheckedGames
 from league.store.codec import KINDS
 from league.store.sql import named_queries, queries, sql
 from league.store.view import View
@@ -35,7 +35,7 @@ def test_every_query_prepares_against_a_fresh_store(fresh: View, name: str) -> N
             )
             return
         with suppress(UsageError):  # of a file without games, which makes the tables of an import
-            Games(con, b'{"seat0": "?", "seat1": "b", "winner": 0}', "m.jsonl", max, games={})
+            CheckedGames(con, b'{"seat0": "?", "seat1": "b", "winner": 0}', "m.jsonl", max, games={})
         con.execute(f"PREPARE one AS {sql(name)}")
         con.execute("DEALLOCATE one")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, Rules
+from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, BrawlRules
 from league.envs.brawl.state import STATE_DTYPE, Records, pack_state, regroup_states, unpack_state
 from league.envs.inputs import need_controllers, need_keys, need_seed
 from league.types import EXTERNAL, SEATS, GameSpec, result_dtype
@@ -28,7 +28,7 @@ class ReferenceBatch:
         ValueError: a count below 1.
     """
 
-    def __init__(self, rows: int, threads: int, *, spec: GameSpec, rules: Rules, options_hash: bytes) -> None:
+    def __init__(self, rows: int, threads: int, *, spec: GameSpec, rules: BrawlRules, options_hash: bytes) -> None:
         for name, count in (("rows", rows), ("threads", threads)):
             if count < 1:
                 raise ValueError(f"{name}={count} must be at least 1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from league.envs.brawl.rules import KEYS, Rules
+from league.envs.brawl.rules import KEYS, BrawlRules
 from league.envs.brawl.styles import FAVOURITES, Style
 from tests.oracles.brawl.state import Fighter, Stage
 
@@ -162,7 +162,7 @@ PRESSED: dict[str, Callable[[Fighter, Fighter, Stage, Style], Pressed]] = {
 # Their style
 
 
-def looks(tick: int, style: Style, rules: Rules) -> bool:
+def looks(tick: int, style: Style, rules: BrawlRules) -> bool:
     """Whether a bot decides afresh at `tick`: a multiple of its pause has come since the decision before."""
     pause, before = int(style.pause), tick - rules.ticks_per_step
     return before < 0 or tick // pause != before // pause
@@ -232,16 +232,16 @@ def _may_dodge(me: Fighter) -> bool:
     return me.dodge_cooldown == 0 and "dodge" not in me.keys
 
 
-def _reach(me: Fighter, style: Style, r: Rules) -> float:
+def _reach(me: Fighter, style: Style, r: BrawlRules) -> float:
     return (r.bot_spear_reach_x if me.weapon == "spear" else r.bot_reach_x) * style.reach
 
 
-def _in_danger(f: Fighter, r: Rules) -> bool:
+def _in_danger(f: Fighter, r: BrawlRules) -> bool:
     """Off the grounds, or low over the pit."""
     return f.in_air and (f.y < 0.0 or abs(f.x) > r.edge_outer or (abs(f.x) < r.edge_inner and f.y < 0.5))
 
 
-def _is_near(me: Fighter, other: Fighter, reach: float, r: Rules) -> bool:
+def _is_near(me: Fighter, other: Fighter, reach: float, r: BrawlRules) -> bool:
     return other.present and abs(other.x - me.x) < reach and abs(other.y - me.y) < r.bot_reach_y
 
 
@@ -275,18 +275,18 @@ def _return(me: Fighter, stage: Stage, style: Style, knows_recovery: bool) -> Pr
     return keys | {"up", "heavy"} if knows_recovery and me.recovery_left else keys
 
 
-def _walk_home(me: Fighter, r: Rules) -> Pressed:
+def _walk_home(me: Fighter, r: BrawlRules) -> Pressed:
     return _walk(me, me.side * r.spawn_x, r)
 
 
-def _seek(me: Fighter, target: float, other: Fighter, style: Style, r: Rules) -> Pressed:
+def _seek(me: Fighter, target: float, other: Fighter, style: Style, r: BrawlRules) -> Pressed:
     """Toward `target` (x), where it would meet `other` if its style drew it nowhere else."""
     home = _sign(style.territory) * me.side * r.spawn_x
     target = target - _sign(other.x - me.x) * style.distance
     return _walk(me, target + abs(style.territory) * (home - target), r)
 
 
-def _walk(me: Fighter, target: float, r: Rules) -> Pressed:
+def _walk(me: Fighter, target: float, r: BrawlRules) -> Pressed:
     """Toward `target` (x), over the pit with a jump, never past an outer edge's margin."""
     limit = r.edge_outer - r.bot_margin
     across = max(-limit, min(limit, target)) - me.x

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from league.envs.brawl.moves import Strike
-from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, Rules
+from league.envs.brawl.rules import BOTS, END_REASONS, KEYS, METRICS, TERMS, BrawlRules
 from league.envs.brawl.styles import WITHOUT
 from league.types import DRAW, EXTERNAL, SEATS
 from tests.oracles.brawl import bots, styles
@@ -62,7 +62,7 @@ class Blow:
 class ReferenceMatch:
     """One match of brawl under `rules`, started from `seed`; after its end the next one starts by itself."""
 
-    def __init__(self, rules: Rules, seed: int) -> None:
+    def __init__(self, rules: BrawlRules, seed: int) -> None:
         self.rules = rules
         self._start(seed, (EXTERNAL, EXTERNAL))
 
@@ -84,7 +84,7 @@ class ReferenceMatch:
                 item.ticks = self.rng.between(r.item_first_min, r.item_first_max)
 
     @classmethod
-    def of_record(cls, rules: Rules, record: Any) -> ReferenceMatch:
+    def of_record(cls, rules: BrawlRules, record: Any) -> ReferenceMatch:
         """The match whose `record()` has these values, a STATE_DTYPE scalar."""
         match = cls(rules, int(record["seed"]))
         match.tick, match.rng = int(record["tick"]), Stream(int(record["rng"]))

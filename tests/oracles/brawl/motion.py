@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from league.envs.brawl.moves import TAUNT
-from league.envs.brawl.rules import Rules
+from league.envs.brawl.rules import BrawlRules
 from tests.oracles.brawl.state import Fighter, Keys, Stage, name_of
 
 FRESH = frozenset({"jump", "pickup", "dodge", "taunt"})
@@ -29,7 +29,7 @@ def legal_keys(f: Fighter, stage: Stage) -> Keys:
     return frozenset(legal)
 
 
-def _may_charge(f: Fighter, rules: Rules) -> bool:
+def _may_charge(f: Fighter, rules: BrawlRules) -> bool:
     strike = f.strike
     return strike is not None and strike.charges == 1 and f.move_tick < strike.startup and f.charge < rules.max_charge
 
@@ -100,7 +100,7 @@ def _obey(f: Fighter, keys: Keys, dx: int, stage: Stage) -> str | None:
     return None
 
 
-def _evade(f: Fighter, dx: int, r: Rules) -> None:
+def _evade(f: Fighter, dx: int, r: BrawlRules) -> None:
     """A dash toward a side on the ground, else a dodge. The fighter faces where it did."""
     f.direction = dx
     if not f.in_air and dx != 0:
@@ -113,7 +113,7 @@ def _evade(f: Fighter, dx: int, r: Rules) -> None:
         f.dodges += 1
 
 
-def _turn(f: Fighter, dx: int, r: Rules) -> None:
+def _turn(f: Fighter, dx: int, r: BrawlRules) -> None:
     f.facing = dx
     if not f.in_air:
         f.turn, f.dash, f.run_ticks = r.turn_ticks, 0, 0
@@ -121,7 +121,7 @@ def _turn(f: Fighter, dx: int, r: Rules) -> None:
         f.vx = f.vx * r.air_turn
 
 
-def _jump(f: Fighter, r: Rules) -> None:
+def _jump(f: Fighter, r: BrawlRules) -> None:
     if f.in_air:
         f.vy = r.air_jump_speed
         f.jumps_left -= 1
@@ -153,7 +153,7 @@ def _toward(value: float, target: float, most: float) -> float:
     return max(value - most, target)
 
 
-def _accelerate(f: Fighter, keys: Keys, dx: int, walks: bool, r: Rules) -> None:
+def _accelerate(f: Fighter, keys: Keys, dx: int, walks: bool, r: BrawlRules) -> None:
     if f.dodge > 0:
         f.vx, f.vy = f.direction * r.dodge_speed, 0.0
         return
@@ -174,7 +174,7 @@ def _accelerate(f: Fighter, keys: Keys, dx: int, walks: bool, r: Rules) -> None:
     _lunge(f)
 
 
-def _fall(f: Fighter, keys: Keys, dx: int, r: Rules) -> None:
+def _fall(f: Fighter, keys: Keys, dx: int, r: BrawlRules) -> None:
     """Drift or drag, gravity, the fast fall and the limits."""
     dt = r.tick_seconds
     f.run_ticks = f.dash = 0
@@ -232,14 +232,14 @@ def _meet_stage(f: Fighter, old_x: float, old_y: float, stage: Stage) -> None:
         _land(f, "platform", stage.platform_y, stage.rules)
 
 
-def _push_out(f: Fighter, old_x: float, r: Rules) -> None:
+def _push_out(f: Fighter, old_x: float, r: BrawlRules) -> None:
     """Out of the ground's wall, on the side where it was."""
     outside = abs(old_x) > (r.edge_inner + r.edge_outer) * 0.5
     f.x = (1.0 if f.x > 0 else -1.0) * (r.edge_outer if outside else r.edge_inner)
     f.vx = 0.0
 
 
-def _land(f: Fighter, support: str, level: float, r: Rules) -> None:
+def _land(f: Fighter, support: str, level: float, r: BrawlRules) -> None:
     """Feet meet a top: a bounce while stunned and fast, else a landing that cuts an air strike short."""
     f.y = level
     if f.stun > 0 and f.vy < -r.bounce_speed:

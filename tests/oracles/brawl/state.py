@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from league.envs.brawl.moves import IDS, NAMES, NONE, STRIKES, WEAPONS, Strike
-from league.envs.brawl.rules import KEYS, Rules
+from league.envs.brawl.rules import KEYS, BrawlRules
 from league.envs.brawl.state import INT_RANGES
 from league.types import EXTERNAL
 
@@ -142,7 +142,7 @@ class Fighter:
     field_ticks: int = 0
     controller: int = EXTERNAL
 
-    def place(self, x: float, y: float, rules: Rules) -> None:
+    def place(self, x: float, y: float, rules: BrawlRules) -> None:
         """Puts it afresh at `x` on its own side, facing the middle."""
         for item in fields(Fighter):
             if item.name not in _KEPT:
@@ -232,7 +232,7 @@ class Fighter:
 class Stage:
     """What the fighters stand on and pick up; `platform_was` is the platform's height in the tick before."""
 
-    rules: Rules
+    rules: BrawlRules
     platform_y: float
     platform_direction: float
     platform_was: float = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.cards.layout import CHOICES
-from league.envs.cards.rules import BOTS, END_REASONS, MAX_TUPLES, METRICS, TERMS, Rules
+from league.envs.cards.rules import BOTS, END_REASONS, MAX_TUPLES, METRICS, TERMS, CardRules
 from league.envs.cards.state import STATE_DTYPE, Records, pack_state, regroup_states, unpack_state
 from league.envs.inputs import need_controllers, need_seed, refuse_tuple
 from league.types import EXTERNAL, SEATS, GameSpec, result_dtype
@@ -33,7 +33,7 @@ class ReferenceBatch:
         ValueError: a count below 1.
     """
 
-    def __init__(self, rows: int, threads: int, *, spec: GameSpec, rules: Rules, options_hash: bytes) -> None:
+    def __init__(self, rows: int, threads: int, *, spec: GameSpec, rules: CardRules, options_hash: bytes) -> None:
         for name, count in (("rows", rows), ("threads", threads)):
             if count < 1:
                 raise ValueError(f"{name}={count} must be at least 1")

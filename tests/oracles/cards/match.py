@@ -22,7 +22,7 @@ from league.envs.cards.rules import (
     SLOTS,
     TERMS,
     TYPES,
-    Rules,
+    CardRules,
 )
 from league.envs.cards.state import STATE_DTYPE
 from league.types import DRAW, EXTERNAL
@@ -78,7 +78,7 @@ class Outcome:
 class ReferenceMatch:
     """One match, and after its end the next."""
 
-    def __init__(self, rules: Rules, seed: int) -> None:
+    def __init__(self, rules: CardRules, seed: int) -> None:
         self.rules = rules
         self.keepers = [Keeper(Stream(0), rules.health), Keeper(Stream(0), rules.health)]
         self.start(seed)
@@ -365,7 +365,7 @@ class ReferenceMatch:
         return np.array(parts, STATE_DTYPE)[()]
 
     @classmethod
-    def of_record(cls, rules: Rules, record: Any) -> ReferenceMatch:
+    def of_record(cls, rules: CardRules, record: Any) -> ReferenceMatch:
         """The match of an element of STATE_DTYPE."""
         found = cls(rules, int(record["seed"]))
         found.rng = Stream(int(record["rng"]))

@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from league.envs.cards.catalogue import CARDS, Card, has
-from league.envs.cards.rules import HAND, MAX_DECK, OTHER_KEEPER, OTHER_SLOT, OWN_KEEPER, OWN_SLOT, SLOTS, TYPES, Rules
+from league.envs.cards.rules import (
+    HAND,
+    MAX_DECK,
+    OTHER_KEEPER,
+    OTHER_SLOT,
+    OWN_KEEPER,
+    OWN_SLOT,
+    SLOTS,
+    TYPES,
+    CardRules,
+)
 from league.envs.cards.state import COUNTERS
 from league.types import EXTERNAL
 
@@ -156,11 +166,11 @@ class Keeper:
         self.oil -= cost
         self.counts["oil_spent"] += cost
 
-    def give_oil(self, amount: int, rules: Rules) -> None:
+    def give_oil(self, amount: int, rules: CardRules) -> None:
         """Never more than can be kept."""
         self.oil = min(rules.most_oil, self.oil + amount)
 
-    def heal(self, amount: int, rules: Rules) -> None:
+    def heal(self, amount: int, rules: CardRules) -> None:
         """Never beyond the first health."""
         self.health = min(rules.health, self.health + amount)
 
