@@ -1,4 +1,4 @@
-"""What the engine is doing, by name, and how far it is, for whoever listens: `league bench`, a progress bar, a test."""
+"""The engine's current phase and its progress, for listeners: `league bench`, a progress bar, a test."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from league.errors import UsageError
 
 MAX_COUNT = 10**12
-"""Of steps, and of whatever is counted and has no bound of its own: four months at 100,000 steps a second."""
+"""Of steps and other counts without a bound of their own: four months at 100,000 steps a second."""
 MAX_SEED = 2**63 - 1
 """What all random number generators and the store take."""
 MAX_ROWS = 2**20

@@ -111,7 +111,7 @@ def put_off() -> Iterator[None]:
 
 
 def interrupt(number: int) -> None:
-    """For `on_signal`: breaks off whatever runs.
+    """For `on_signal`: interrupts the running command.
 
     While a module is being imported, which is before a command's work, the process ends: compiled libraries that meet
     an error as they load may lose it, or abort.

@@ -72,7 +72,7 @@ def check_bot(
     matches: int = 40,
     seed: int = 1,
 ) -> None:
-    """Plays a bot in both seats: legal actions, and of one seed one match, whatever was played before or beside it.
+    """Plays a bot in both seats: legal actions, and the same match for the same seed.
 
     A function is held to it in any game: as a bot of the match where the game is a `league.envs.Match`, else as a run
     plays bots in Python.

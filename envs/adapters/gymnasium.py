@@ -78,7 +78,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
 
 
 class _GymEnvironment:
-    """An environment under whatever options, each looked at once."""
+    """An environment under each of its options, looked at once."""
 
     def __init__(self, where: str, spec: EnvSpec, keywords: Mapping[str, Any]) -> None:
         self._where, self._spec, self._keywords = where, spec, dict(keywords)

@@ -217,7 +217,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
 
 
 class _ZooEnvironment:
-    """An environment under whatever options, each looked at once."""
+    """An environment under each of its options, looked at once."""
 
     def __init__(self, where: str, makers: list[Callable[..., Any]], keywords: Mapping[str, Any]) -> None:
         self._where, self._makers, self._keywords = where, makers, dict(keywords)

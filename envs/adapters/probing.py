@@ -47,7 +47,7 @@ class ProbedCopy(Protocol):
         """Begins an episode."""
 
     def act_at_random(self, rng: np.random.Generator) -> float:
-        """Plays a random legal action of whoever is to act; returns what was paid."""
+        """Plays a random legal action of the acting agent; returns the rewards."""
 
     def show(self) -> npt.NDArray[Any]:
         """All that is seen."""

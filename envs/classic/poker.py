@@ -342,7 +342,7 @@ class PokerBatch:
         self._observe(self.obs)
 
     def step(self) -> None:
-        """One action of whoever is to move, in every match.
+        """One action of the acting seat, in every match.
 
         Raises:
             ValueError: an action, or a bot's id, that the game does not have.

@@ -154,7 +154,7 @@ def _two_matches(trace: list[Step]) -> tuple[int, list[np.uint64], npt.NDArray[n
 
 
 def _check_controllers(make: Make, rows: int, steps: int, seed: int) -> None:
-    """A native bot plays its seat whatever `actions` says there, and every bot can play either seat."""
+    """A native bot plays its seat and ignores `actions` there; every bot can play either seat."""
     batch = make(rows, 1)
     units = units_of(batch.spec, steps, rows, seed)
     for bot, name in enumerate(batch.spec.bots):

@@ -162,7 +162,7 @@ def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
 
 
 def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
-    """Actions that the mask forbids are taken: as legal ones, in whatever way the game likes."""
+    """The game accepts actions that the mask forbids, and plays legal ones in their place."""
     if batch.mask is None:
         return
     rng, action = np.random.default_rng(seed), batch.spec.action

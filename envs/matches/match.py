@@ -107,7 +107,7 @@ class Match:
     _counts: list[tuple[int, str, float]]
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Begins a match, whatever was before; chance is drawn from `rng`, which may be kept for later."""
+        """Begins a new match; chance is drawn from `rng`, which may be kept for later."""
         raise NotImplementedError
 
     def observe(self, seat: int) -> npt.ArrayLike | dict[str, Any]:

@@ -262,7 +262,7 @@ def leaderboard(
     """Everyone's rating with its 95 % interval, games and win/draw/loss, from the evaluation matches in the store.
 
     Args:
-        run: only this run's agents and whoever they played.
+        run: only this run's agents and their opponents.
         against: an agent; everyone's difference to it is given with its interval.
         greedy: rate the games in which nets played their likeliest action, instead of those in which they sampled.
         prior: imagined draws an agent, which keep ratings finite (1.25); 0: maximum likelihood, and what has no finite

@@ -69,7 +69,7 @@ class Bout:
 
     Args:
         meeting: the game and its agents.
-        sides: who sits in seat 0 and 1, of the meeting's; None: whoever writes the batch's actions.
+        sides: who sits in seat 0 and 1, of the meeting's; None: the caller writes the batch's actions.
         seed: of the match and of the actions drawn.
         greedy: nets play their likeliest action.
     """

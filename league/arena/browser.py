@@ -30,7 +30,7 @@ GRACE_SECONDS = 0.5
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one match to whoever knows its address, which has a word in it that nobody guesses.
+    """Serves one match at an address with an unguessable word.
 
     Args:
         match: the match.

@@ -84,7 +84,7 @@ def is_named(game: str, source: Source, file: str = "", kind: Kind = "game") -> 
 
 
 def is_address_named(source: Source, kind: Kind = "game") -> bool:
-    """Whether this user has named this address, with whatever hash."""
+    """Whether this user has named this address, with any hash."""
     return any(entry.address == source.address for entry in named(kind))
 
 

@@ -72,7 +72,7 @@ class Replay(FrozenModel):
     winner: Annotated[int, Field(ge=-1, lt=SEATS)]
     end_reason: Text
     steps: Annotated[int, Field(ge=1, le=MAX_STEPS + 1)]
-    """Of the game: decisions of whoever is to act."""
+    """Decisions of the acting seat."""
     ticks: Annotated[int, Field(ge=0, lt=2**31)]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     """sha256 over what the game wrote (`league.play.recording.Tape`)."""

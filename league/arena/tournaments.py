@@ -199,7 +199,7 @@ def tournament(
         newest: of each run only so many of the newest.
         bots: all native bots of the game enter.
         format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
-            `adaptive`: whoever's games narrow the widest wanted interval most.
+            `adaptive`: schedules the most informative games until the wanted intervals are narrow.
         games: of each pair in a round robin or gauntlet, an even number (20).
         want, between: what an adaptive one wants to know (`all`), see `league.maths.scheduling.contrasts`.
         until: it ends when the widest of those intervals is at most so many Elo points wide.

@@ -297,7 +297,7 @@ def _shared_seeds(store: Reader, game_id: str, about: str) -> Finding | None:
     """More pairs of games with exchanged seats go to one seat than to the other (an exact sign test).
 
     In a fair game an agent does as well from either seat, so pairs in which it did better from the first and from the
-    second are equally likely, whoever plays.
+    second are equally likely for any players.
     """
     from scipy.stats import binomtest
 

@@ -25,7 +25,7 @@ def choose(entries: Sequence[Entry], also: str | None = None) -> frozenset[str]:
 
     Args:
         entries: of one board.
-        also: an agent that is shown whatever it is.
+        also: an agent that is always shown.
     """
     if len(entries) <= ENOUGH:
         return frozenset(entry.agent_id for entry in entries)

@@ -67,7 +67,7 @@ def save(payoff: Payoff, path: Path) -> None:
 
 
 def draw(payoff: Payoff) -> Figure:
-    """The picture, whatever matplotlib is set to; names in it are text, not mathematics.
+    """The picture, independent of matplotlib's settings; names in it are text, not mathematics.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -201,7 +201,7 @@ def _beside(panels: list[Axes], payoff: Payoff, cell: int) -> None:
 
 
 def _texts(figure: Figure, table: Axes, payoff: Payoff, cell: int) -> None:
-    """Title, what grey and black mean, and the findings; told below and above whatever the names take."""
+    """Title, what grey and black mean, and the findings; below and above the names."""
     from matplotlib.patches import Patch
 
     size, step = len(payoff.rows), _step(cell)

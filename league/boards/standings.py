@@ -565,7 +565,7 @@ def _with_nets(counts: PairCounts) -> list[int]:
 
 
 def _company(counts: PairCounts, own: frozenset[str]) -> set[str]:
-    """The run's own agents, whoever they met, and the bots."""
+    """The run's own agents, their opponents and the bots."""
     pairs = list(zip(counts.seat0, counts.seat1, strict=True))
     met = {agent for pair in pairs if own.intersection(pair) for agent in pair}
     return met | {agent for pair in pairs for agent in pair if agent.startswith(BOT_PREFIX)}

@@ -140,7 +140,7 @@ class LearnerConfig(Section):
     learning_rate: Positive
     """Adam's step size, before rate_share."""
     rate_share: Annotated[float, Field(gt=0, le=1)]
-    """Share of learning_rate that the network takes: a wide one bears less, whatever a game or a preset sets."""
+    """Share of learning_rate that the network takes: a wide one bears less."""
     adam_epsilon: Positive
     """Adam's epsilon."""
     gamma: Share

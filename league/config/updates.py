@@ -86,7 +86,7 @@ def num_snapshot_marks(config: Config, upto: int) -> int:
 
 
 def snapshot_updates(config: Config, upto: int) -> Iterator[int]:
-    """The updates at whose ends, in (0, `upto`] steps, a snapshot is made: one each, whichever marks it has passed."""
+    """The updates at whose ends, in (0, `upto`] steps, a snapshot is made, one each."""
     steps = 0
     while (mark := next_snapshot_mark(config, steps)) <= upto:
         update, steps = boundary(config, mark)

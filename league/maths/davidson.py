@@ -101,7 +101,7 @@ class Games:
 
     @cached_property
     def meetings(self) -> Bonds:
-        """The pairs that met, in whichever seats, each once; the weights are their games."""
+        """The pairs that met, in either order of seats, each once; the weights are their games."""
         n = max(1, self.num_agents)
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         pairs, where = np.unique(low * n + high, return_inverse=True)

@@ -104,7 +104,7 @@ class Mesh:
         return steps
 
     def on_edges(self, first: Ints, second: Ints, values: Floats) -> Floats:
-        """(E,): the sums of the values (P,) of pairs, each of which is an edge, in whichever order."""
+        """(E,): the sums of the values (P,) of pairs, each of which is an edge, in any order."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         where = np.searchsorted(self.first * self.num_nodes + self.second, low * self.num_nodes + high)
         return np.bincount(where, values, len(self.first)).astype(np.float64, copy=False)

@@ -85,7 +85,7 @@ def margins(tree: GameTree, behaviours: Floats) -> Floats:
 
 def mixture(tree: GameTree, behaviours: Floats, weights: Floats) -> Floats:
     """(I, A): the one behaviour strategy that plays as drawing strategy k of `behaviours` (K, I, A) with `weights` (K,)
-    before each match does, whatever the opponent (Kuhn 1953, "Extensive games and the problem of information").
+    before each match does, against any opponent (Kuhn 1953, "Extensive games and the problem of information").
 
     At an information set strategy k counts by its weight times the probability that its own actions lead there; where
     none does, the actions are alike.

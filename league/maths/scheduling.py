@@ -55,7 +55,7 @@ def gauntlet(num_agents: int, seeds: int = 1) -> list[tuple[int, int]]:
 def spread(left: Ints, size: int) -> Ints:
     """Chooses at most `size` of what is left (P,) to play, those first that have most left; (P,) of the next batch.
 
-    So all pairs stay level, and whatever stops the tournament leaves a whole round.
+    So all pairs stay level, and a tournament that is stopped leaves a whole round.
     """
     given = np.zeros_like(left)
     for _ in range(min(size, int(left.sum()))):
@@ -188,7 +188,7 @@ def contrasts(
             95 % interval of their difference holds 0.
         ratings: has all entrants.
         entrants: at least two ids.
-        between: only the difference of these two, whatever `want` says.
+        between: only the difference of these two; overrides `want`.
     """
     n = len(ratings.agents)
     board = sorted(entrants, key=lambda agent: (-ratings.model.strength[ratings.index(agent)], agent))

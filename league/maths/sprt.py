@@ -38,7 +38,7 @@ class Sprt:
     """The test of H0, A is `elo0` points stronger than B, against H1, it is `elo1` points stronger.
 
     Points are `logistic`, 400 for odds of 10 in the score, or `normalised`, the score's distance from 1/2 in standard
-    deviations of a game times 800 / ln 10, which asks for about as many games whatever the draws. alpha: the most
+    deviations of a game times 800 / ln 10, which asks for about as many games at any share of draws. alpha: the most
     often that H1 is accepted under H0; beta: the most often that H0 is accepted under H1.
 
     Raises:

@@ -138,7 +138,7 @@ def play(
     """Plays all pairings side by side in one batch, as evaluation rows sorted by (row, ordinal).
 
     Each pairing has rows of its own, in their order; its rows 2i and 2i + 1 play the same seeds, A in seat 0 of the
-    first and in seat 1 of the second. All rows of one net are played in one call, whichever pairings they belong to.
+    first and in seat 1 of the second. All rows of one net are played in one call, over all pairings.
 
     A pairing's match seeds, and so all games between native bots, do not depend on the other pairings. The actions that
     nets draw do: all draw from one generator, and products of other sizes round differently. The same pairings in the

@@ -35,7 +35,7 @@ class Role(Section):
     min_steps: Count
     """Steps since the last historical snapshot before which no other is made."""
     max_steps: Count
-    """Steps since the last historical snapshot after which the next one is made, whoever was beaten."""
+    """Steps since the last historical snapshot after which the next one is made in any case."""
     beaten_at: Annotated[float, Field(gt=0, lt=1)]
     """Score against its opponents that makes a snapshot historical from min_steps on (`are_beaten`)."""
     min_games: Count

@@ -1,6 +1,6 @@
 """How the command line shows results: tables and lines on stdout, talk on stderr, JSON.
 
-The one door for words: whatever a command prints goes through `show`, `say`, `tables.print_table` or `print_json`,
+The one door for words: all that a command prints goes through `show`, `say`, `tables.print_table` or `print_json`,
 which make it safe for a terminal, and through `streams`, which make it fit the encoding. Begin with `tables.py`, which
 every table goes through; `standings.py`, `lists.py` and `answers.py` say what commands print.
 """
@@ -113,7 +113,7 @@ def _out() -> TextIO | None:
 
 
 def flush() -> None:
-    """Gives what was printed to whoever reads it.
+    """Flushes what was printed.
 
     Raises:
         OSError: stdout does not take it.

@@ -47,7 +47,7 @@ class Terminal(Console):
         return not self.encoding.lower().startswith("utf")
 
     def tell(self, line: str) -> None:
-        """A line, above whatever is live; in a terminal it is wrapped between words, but for commands to be copied."""
+        """A line above the live display; in a terminal it is wrapped between words, but for commands to be copied."""
         is_copied = not self.is_live or "league " in line
         for part in wrapped(line, None if is_copied else self.width):
             self.print(Text(part), soft_wrap=True)

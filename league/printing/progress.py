@@ -54,7 +54,7 @@ class TerminalWatcher(Watcher):
 
     Args:
         verbosity: 0 says only errors, 1 shows progress, 2 plain lines for every update.
-        json_lines: an object a line on stdout for whatever it is told, and nothing on stderr.
+        json_lines: one JSON object per event on stdout, and nothing on stderr.
     """
 
     def __init__(self, verbosity: int = 1, *, json_lines: bool = False) -> None:

@@ -30,7 +30,7 @@ _KIND_OF = {
     "evaluate": "evaluation",
 }
 _WHOLE = {"learning", "evaluation"}
-"""Whatever is done within these is theirs."""
+"""All that is done within these is theirs."""
 SAMPLES = 60
 """Samples that a curve of the machine looks back on."""
 SETTLED = 5.0

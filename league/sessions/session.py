@@ -125,7 +125,7 @@ class _Learner:
 
     @property
     def claim(self) -> tuple[bool, float]:
-        """The least has the next turn: whoever is in the middle of one, else whoever is the furthest from its end."""
+        """Sort key of the next learner: one in mid-turn first, then the one with most steps left."""
         return not self.is_in_turn, self.counters.steps / self.plan.config.run.total_steps
 
     def take(self, row: RunRow, state: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ class _Learner:
         self.is_in_turn = self.counters.steps < state["pool"].get("league", {}).get("turn_ends", 0)
 
     def tell_start(self, counters: Counters) -> None:
-        """Tells whoever watches from where it goes on."""
+        """Tells callbacks where it resumes."""
         plan, self.has_played = self.plan, True
         plan.watcher.began(
             Start(
@@ -152,7 +152,7 @@ class _Learner:
         )
 
     def tell_end(self) -> None:
-        """Tells whoever watches that this process trains it no more."""
+        """Tells callbacks that this process trains it no more."""
         if self.has_played:
             status = "finished" if self.is_finished else "failed" if self.status == "failed" else "stopped"
             self.plan.watcher.ended(self.counters.steps, status)
@@ -184,7 +184,7 @@ class Session:
 
     Args:
         store: where all of them are.
-        plans: whoever is named first has the first turn.
+        plans: the first one has the first turn.
         watcher: is told of signals.
         is_locked: whether the caller holds the locks, as of a new run whose folder it made.
     """
@@ -242,7 +242,7 @@ class Session:
 
     @property
     def _must_stop(self) -> bool:
-        """Whether a signal came, or whoever watches has ended it."""
+        """Whether a signal came, or a callback has ended it."""
         return bool(received()) or self._watcher.is_over
 
     @property
@@ -251,7 +251,7 @@ class Session:
         return [learner.plan for learner in self._learners]
 
     def wire_alone(self) -> tuple[Run, dict[str, Any] | None]:
-        """The parts of a session's only learner, and the state that it goes on from, for whoever calls the acts.
+        """The parts of a session's only learner, and the state that it resumes from, for a caller of the phases.
 
         `end_alone` is called at the end.
         """

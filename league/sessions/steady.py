@@ -1,4 +1,4 @@
-"""A watcher that fails ends no run: whoever calls for training is heard through this."""
+"""Callbacks behind a guard: one that fails ends no run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Steady(Watcher):
         self._tell("say", message)
 
     def of(self, name: str, *, takes_turns: bool = True) -> Steady:
-        """Those who are told of one learner of a league; whoever has no watcher of it gets a line a turn.
+        """Those who are told of one learner of a league; a learner without one gets a line a turn.
 
         takes_turns: others train in this process, too; without them such a watcher is told itself.
         """

@@ -112,7 +112,7 @@ class Trainer:
         store: str | Path = DEFAULT_STORE,
         watcher: Watcher | Sequence[Watcher] | None = None,
     ) -> Self:
-        """The trainer of a run that was stopped, whoever began it, from its last saved state.
+        """The trainer of a run that was stopped, from its last saved state.
 
         Args:
             run, steps, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`.

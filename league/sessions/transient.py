@@ -1,4 +1,4 @@
-"""How much memory a piece of work has at once of what it makes, whatever the device."""
+"""The peak memory of what a piece of work allocates, on any device."""
 
 from __future__ import annotations
 

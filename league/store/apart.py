@@ -1,4 +1,4 @@
-"""A process of its own for what somebody typed: its time, memory and output are bounded, whatever the engine does.
+"""A process of its own for what somebody typed: its time, memory and output are bounded.
 
 The database's own limits do not count the values that Python makes of its rows, and it does not heed every interrupt.
 """

@@ -58,7 +58,7 @@ Found = tuple[int, int, Mapping[str, str] | Bad]
 _PREFIX = re.compile(f"^(?:{BOT_PREFIX}|{OUTSIDE_PREFIX})")
 _SEPARATORS = ",;\t"
 _PARTS = re.compile(r"[,;\t|]")
-"""Where one spreadsheet or another begins a cell, whatever the file's own separator is."""
+"""Where a spreadsheet begins a cell, beside the file's own separator."""
 _LETTER = r"""[^"\\\x{0}-\x{1f}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"""
 _HIGH = "00[a-f][1-9a-f]|(?:0[1-9a-f]|1[0-57-9a-f]|[23][1-9a-f]|[4-9a-cef][0-9a-f]|d[0-7])[0-9a-f]{2}"
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -295,7 +295,7 @@ def batch_of(con: Cursor, arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[No
 
 @lru_cache
 def known_columns(*columns: str) -> tuple[str, ...]:
-    """The columns, those of ours in our spelling, whatever their case.
+    """The columns, ours in our spelling, in any case.
 
     Raises:
         ValueError: one is missing or stands there twice.

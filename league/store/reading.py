@@ -247,7 +247,7 @@ class Reader:
 
         Of games in which nets sampled, or bots alone played; one that was played before counts once.
 
-        Every pair that met stands in it both ways round. With `run`, only that run's snapshots and whoever they met.
+        Every pair that met stands in it both ways round. With `run`, only that run's snapshots and their opponents.
         """
         return self._select("payoff", game_id=game_id, run=run)
 
@@ -268,7 +268,7 @@ class Reader:
         Args:
             run: only those under this name: of a run, of an evaluation, a gate or an import.
             game_id: only this game's.
-            agents: only between these two agents, whoever sat where.
+            agents: only between these two agents, in either order of seats.
             last: at most so many.
         """
         first, second = agents or (None, None)

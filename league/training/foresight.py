@@ -1,6 +1,6 @@
 """What the opponent will do next, predicted from its encoder: a task beside the game, by which the encoder learns.
 
-The opponent's keys, its last action or whatever else `GameSpec.opponent_slice` shows come with the next observation.
+The opponent's keys, its last action or what else `GameSpec.opponent_slice` shows come with the next observation.
 A linear layer on the encoder's latents predicts how it changes until then, as in Jaderberg et al. 2017 (UNREAL,
 arXiv:1611.05397): a loss of its own that shapes what is shared. The layer is no part of the agent.
 """

@@ -1,4 +1,4 @@
-"""What a run's last training matches came to, for its metrics and for whoever watches."""
+"""Scores of a run's last training matches, for its metrics and callbacks."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Met:
 
 @dataclass(frozen=True)
 class Report:
-    """One update, for whoever watches."""
+    """One update, as callbacks receive it."""
 
     steps: int
     total_steps: int
@@ -119,7 +119,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins or goes on, for whoever watches."""
+    """Where a run begins or resumes, as callbacks receive it."""
 
     run: str
     steps: int
@@ -153,7 +153,7 @@ class Watcher:
         """After an evaluation of the snapshot at `steps`: its games against one opponent."""
 
     def rated(self, steps: int, ratings: Sequence[Rated]) -> bool | None:
-        """Then, or a few updates later: the ratings of that snapshot and of whoever it met."""
+        """Then, or a few updates later: the ratings of that snapshot and of its opponents."""
 
     def saved(self, steps: int) -> bool | None:
         """Once a state is saved from which the run can go on."""
@@ -268,7 +268,7 @@ class Run:
     begin: Callable[[], None] = field(default=lambda: None)
     """Called once everything is there that the run plays with, before it plays."""
     is_over: Callable[[], bool] = field(default=lambda: False)
-    """Whether whoever watches has ended it."""
+    """Whether a callback has ended it."""
     lessons: Sequence[Lesson] = ()
     """What training rows play instead of the run's own game, which evaluations always play; the earliest first."""
     counters: Counters = field(default_factory=Counters)

@@ -99,7 +99,7 @@ def restore(
     Where the state has no matches, or such that cannot be taken over, new ones begin.
 
     seeded: global generators that did not take the saved state. begins: whether new matches begin at once; else
-    whoever plays next begins them.
+    the next collector begins them.
 
     Returns:
         Whether matches are in play.
@@ -171,7 +171,7 @@ def start_again(state: dict[str, Any], weights: dict[str, Any]) -> None:
 
 
 def begin_matches(run: Run, collector: Collector) -> None:
-    """Begins a match in each row, after the run's present update and whatever was played before."""
+    """Begins a match in each row, after the run's present update."""
     if run.counters.update == 0:
         collector.start(run.seed)
         return

@@ -246,7 +246,7 @@ class Training:
         return rollout
 
     def learn(self, rollout: Rollout) -> dict[str, float]:
-        """Makes the update of a rollout; its matches and metrics go to the pool, the store and whoever watches.
+        """Makes the update of a rollout; its matches and metrics go to the pool, the store and callbacks.
 
         Returns:
             The metrics.
@@ -380,7 +380,7 @@ class Training:
         run = self.run
         shown = f"; {run.shelf.write_evidence(error.evidence)}" if error.evidence is not None else ""
         saved = self.save_without_matches()
-        run.rows.add_matches(self.collector.finished)  # past the state, since whoever goes on plays others
+        run.rows.add_matches(self.collector.finished)  # past the state, since a resumed run plays others
         run.rows.add_event(run.counters.update, error.kind, str(error))
         return LeagueError(
             f"run={run.name}: stopped after step {run.counters.steps:,}: {error}{shown}; {saved}; go on with"

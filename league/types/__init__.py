@@ -71,7 +71,7 @@ class Utility:
 
 @dataclass(frozen=True)
 class GameSpec:
-    """What a game is, for whoever plays it. Two games with equal `name`, `version` and options are the same game.
+    """What a game is. Two games with equal `name`, `version` and options are the same game.
 
     NumPy's numbers become Python's, and lists tuples.
 

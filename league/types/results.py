@@ -106,7 +106,7 @@ def as_text(grid: Grid, width: int = 0) -> str:
 
 
 def as_html(grid: Grid) -> str:
-    """A grid as a table; whatever it has is text, of which nothing is obeyed."""
+    """A grid as a table of plain text; escapes in it have no effect."""
     rows = grid.rows[:MOST_ROWS]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(grid.columns)
     cells = zip(*(_column(name, column) for name, column in zip(grid.columns, columns, strict=True)), strict=True)
