@@ -1,4 +1,4 @@
-"""Where games and parts of one's own come from: addresses, the file behind one, its hash, and its code, which runs only
+"""Where games and custom parts come from: addresses, the file behind one, its hash, and its code, which runs only
 when `load` is called.
 
 What is hashed is what runs: a file is read once, and neither a compiled form of it that lies beside it (`__pycache__`)

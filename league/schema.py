@@ -59,7 +59,7 @@ MAX_REPLAYS = 64
 MAX_SECONDS = 365 * 86_400
 """Of anything that is waited for: a year."""
 MAX_ADDRESS = 2**13
-"""Letters of where a game or a part of one's own came from; a path has at most half."""
+"""Letters of where a game or a custom part came from; a path has at most half."""
 MAX_OWN_BYTES = 2**30
 """Of a file that league wrote itself."""
 MAX_REAL = 3e38
@@ -77,7 +77,7 @@ class FrozenModel(BaseModel):
 
 
 class PartSource(FrozenModel):
-    """Where a part of one's own (a bot, a sampler, a policy) came from, and which code it is."""
+    """Where a custom part (a bot, a sampler, a policy) came from, and which code it is."""
 
     address: Annotated[str, Field(max_length=MAX_ADDRESS)] = ""
     """What `--bot`, `--sampler` or `--policy` takes. Empty: it came as an object in Python, or with its game."""

@@ -1,7 +1,7 @@
 """Checks of what others bring: a game, a bot, a network. Each raises one clear line at the first rule that is broken.
 
 `check_game` is what `league check` runs, and in a quick form `league train` before the first update; so are the others,
-where it is given parts of one's own (docs/bring.md).
+where it is given custom parts (docs/bring.md).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def check_parts(
     overrides: Sequence[str] = (),
     seed: int = 1,
 ) -> tuple[str, ...]:
-    """Holds parts of one's own to what a run takes for granted of them, in a game.
+    """Holds custom parts to what a run takes for granted of them, in a game.
 
     Args:
         game: as for `check_game`.

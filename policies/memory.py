@@ -1,4 +1,4 @@
-"""What a policy of one's own remembers of its rows, for networks whose memory is a few tensors, or nothing."""
+"""What a custom policy remembers of its rows, for networks whose memory is a few tensors, or nothing."""
 
 from __future__ import annotations
 

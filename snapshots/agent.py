@@ -58,11 +58,11 @@ def load_policy(
         folder: the snapshot's, or the snapshot in memory.
         device: where it shall be.
         agent_id: whose it must be; anybody's if not given.
-        make: what makes a policy of one's own, with any weights; without it none is opened.
+        make: what makes a custom policy, with any weights; without it none is opened.
 
     Raises:
         SnapshotError: the folder is missing or damaged, or its weights, architecture and game do not fit each other; or
-            it is a policy of one's own, whose code does not lie in it.
+            it is a custom policy, whose code does not lie in it.
         UsageError: this machine has no such device.
     """
     manifest, tensors = load(folder)
@@ -114,7 +114,7 @@ def _unfit(where: str, error: Exception) -> SnapshotError:
 
 
 def _made(make: Callable[[], Policy], tensors: Mapping[str, torch.Tensor]) -> Policy:
-    """A policy of one's own, where that can be seen without memory only if its weights are those of the file.
+    """A custom policy, where that can be seen without memory only if its weights are those of the file.
 
     Raises:
         ValueError: they are not.
@@ -223,7 +223,7 @@ class Agent:
     def load(cls, path: str | Path, device: str = "cpu", threads: int = 1) -> Agent:
         """Opens a folder that `league export` wrote, or a snapshot's. Reads safetensors and JSON only, runs no code.
 
-        A policy of one's own is opened by `league.load`.
+        A custom policy is opened by `league.load`.
 
         Raises:
             SnapshotError, UsageError: see `load_policy`.

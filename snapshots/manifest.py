@@ -70,7 +70,7 @@ class GameRecord(FrozenModel):
 
 
 class OwnPolicy(FrozenModel):
-    """In place of the library's architecture: a policy of one's own. None of its code runs unless its user named it."""
+    """In place of the library's architecture: a custom policy. None of its code runs unless its user named it."""
 
     policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$")]
     """What the run called it."""
@@ -97,7 +97,7 @@ class About(FrozenModel):
     spec: dict[str, Any]
     """The `GameSpec` as JSON: `spec_to_json`, `spec_from_json`."""
     architecture: dict[str, Any]
-    """The network's sizes; of a policy of one's own an `OwnPolicy`."""
+    """The network's sizes; of a custom policy an `OwnPolicy`."""
     config: dict[str, Any]
     """The whole resolved configuration."""
     history_tokens: Annotated[int, Field(ge=0, le=MAX_HISTORY)]

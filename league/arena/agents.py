@@ -166,7 +166,7 @@ def load(
     """The agent called `name` (see `find_agent`), ready to play.
 
     threads: of torch, with which it decides on a CPU.
-    policy: of a network of one's own, where its code is, or the function or class itself (docs/bring.md); not needed
+    policy: of a custom network, where its code is, or the function or class itself (docs/bring.md); not needed
         where this user has named it before.
 
     Raises:
@@ -186,7 +186,7 @@ def export(
 ) -> Manifest:
     """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
 
-    say: is told of what cannot be read.
+    say: receives a line about each thing that cannot be read.
 
     Raises:
         UsageError, StoreError: as `load`.
@@ -221,10 +221,10 @@ def evaluate(
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
         env: the game (docs/bring.md); needed between two bots, and where its code must be named again.
-        bots, policy: parts of one's own, as for `league.train`, that are met first here or must be named again.
+        bots, policy: custom parts, as for `league.train`, that are met first here or must be named again.
         device: where nets run.
         store: its folder.
-        say: is told when play begins, everything having been checked.
+        say: receives a line when play begins, after all checks.
 
     Raises:
         UsageError: an unknown agent, the same one twice, agents of different games, an odd number of games, a seed out
@@ -312,7 +312,7 @@ def meet(
 ) -> Meeting:
     """Finds and loads both agents, and the game that both play as this league has it.
 
-    say: is told where the game, or a part of one's own, is not what an agent began with. given: the parts named now.
+    say: is told where the game, or a custom part, is not what an agent began with. given: the parts named now.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.

@@ -1,6 +1,6 @@
 """Which code this user has named: lists outside any store, so that no store can make code run.
 
-An entry is an address with the sha256 of its file, as it was when it was named: a game by `--env`, a part of one's own
+An entry is an address with the sha256 of its file, as it was when it was named: a game by `--env`, a custom part
 by `--bot`, `--sampler` or `--policy`. What was named as one kind does not run as another.
 """
 

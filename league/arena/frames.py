@@ -31,7 +31,7 @@ SMOOTH = 7
 CORE = 0.8
 """Share of a view, about its middle, that the averaged one shows in any case."""
 MOST_NUMBERS = 40
-"""Of an observation that is told in words."""
+"""Of an observation in words."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Insights:
     def _see(net: Policy, obs: torch.Tensor, state: Any, mask: torch.Tensor | None) -> Insight:
         if isinstance(net, ActorCritic):
             return look(net, obs, state, mask)
-        with torch.no_grad():  # of a network of one's own no more is known than what `Policy` has
+        with torch.no_grad():  # of a custom network no more is known than what `Policy` has
             _, _, value = net.step(obs, state, mask=mask, greedy=True)
         return Insight(float(value[0]), (), ())
 

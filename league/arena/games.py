@@ -36,7 +36,7 @@ def enter(env: object, say: Say | None = None) -> str | None:
 
     Args:
         env: a registered name, an address (docs/bring.md), or a game: a module, a class or an object.
-        say: is told where it cannot be remembered.
+        say: receives a line if it cannot be remembered.
 
     Raises:
         CodeError: its code raises something.

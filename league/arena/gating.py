@@ -184,7 +184,7 @@ def gate(
         max_games: an even number.
         seed: of the matches and of the actions drawn, together with the attempt's number.
         greedy, env, bots, policy, device, store: as for `league.arena.agents.evaluate`.
-        say: is told of the beginning and of every batch.
+        say: receives a line at the beginning and for each batch.
 
     Raises:
         UsageError: as `league.arena.agents.evaluate`; or without B, an A that is no run's snapshot, or is the champion;

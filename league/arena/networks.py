@@ -1,4 +1,4 @@
-"""Networks of a run and of a manifest: the library's, or a policy of one's own, which is found by its name and code."""
+"""Networks of a run and of a manifest: the library's, or a custom policy, which is found by its name and code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_policy(config: Config, spec: GameSpec) -> Policy:
     """The network of a run's settings, with first weights that torch's global generator draws.
 
     Raises:
-        ConfigError: a policy of one's own cannot be made, or is no `league.types.Policy`.
+        ConfigError: a custom policy cannot be made, or is no `league.types.Policy`.
     """
     name = config.agent.policy
     if not name:
@@ -49,7 +49,7 @@ def make_policy(config: Config, spec: GameSpec) -> Policy:
 
 
 def described(config: Config, spec: GameSpec, policy: Policy) -> tuple[dict[str, Any], int]:
-    """What a manifest says of the network: its architecture and its history tokens, 0 of a policy of one's own."""
+    """What a manifest says of the network: its architecture and its history tokens, 0 of a custom policy."""
     name = config.agent.policy
     if not name:
         architecture = architecture_of(config, spec)

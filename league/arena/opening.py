@@ -1,4 +1,4 @@
-"""A part of one's own out of a file, a module or an installed distribution: its code runs, where that is allowed."""
+"""A custom part out of a file, a module or an installed distribution: its code runs, where that is allowed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,47}")
 
 @dataclass(frozen=True)
 class Part:
-    """A part of one's own in this process."""
+    """A custom part in this process."""
 
     kind: Kind
     name: str

@@ -1,4 +1,4 @@
-"""The door for parts of one's own: bots in Python, samplers and policies, by address, entry point or as objects.
+"""The door for custom parts: bots in Python, samplers and policies, by address, entry point or as objects.
 
 A file's code or a module's runs only where this user names it (`enter`) or has named it with this hash (`find_part`).
 What a store or a manifest says is only looked up in that list.
@@ -80,7 +80,7 @@ def enter(bots: object = None, sampler: object = None, policy: object = None, sa
     Args:
         bots, sampler, policy: each an address (docs/bring.md), NAME=ADDRESS, the name of an installed one, an object
             (a function, a class), several of these, or a mapping of names to them.
-        say: is told where something cannot be remembered.
+        say: receives a line if something cannot be remembered.
 
     Raises:
         CodeError: its code raises something.
@@ -98,7 +98,7 @@ def enter(bots: object = None, sampler: object = None, policy: object = None, sa
 
 
 def resolved(config: Config) -> Config:
-    """The settings with all parts of one's own that they name, and the bots that the game carries, in `parts`.
+    """The settings with all custom parts that they name, and the bots that the game carries, in `parts`.
 
     Raises:
         ConfigError: one is not known here, or a bot has the name of a native one.

@@ -206,7 +206,7 @@ class Playback:
         replay: the match.
         where: its file or where else it is from, for errors.
         env: where its game is, if it is to be named again (docs/bring.md).
-        say: is told where the game is not what it was.
+        say: receives a line if the game has changed.
 
     Raises:
         UsageError: the game is not here, was never named by this user, or is another version.
@@ -342,7 +342,7 @@ def play_back(path: str | Path, *, env: object = None, say: Say | None = None) -
     Args:
         path: the file.
         env: where its game is, if it is to be named again (docs/bring.md).
-        say: is told where the game is not what it was.
+        say: receives a line if the game has changed.
 
     Raises:
         LeagueError: no replay, a damaged one, or the game plays another match.

@@ -210,7 +210,7 @@ def tournament(
         own_bots: bots in Python, as `bots` of `league.train`; they enter.
         policy: as for `league.evaluate`.
         device, store: as for `league.arena.agents.evaluate`.
-        say: is told of the beginning and of every batch.
+        say: receives a line at the beginning and for each batch.
 
     Raises:
         UsageError: as `league.evaluate`, fewer than two entrants, or an option that the format does not take.

@@ -88,7 +88,7 @@ def tune(
         env: the game, as `league.arena.games.enter` gives it; None: the usual one.
         seconds: for all trials; each takes at least a rollout and an epoch.
         overrides: settings that are kept.
-        say: is told of each trial.
+        say: receives a line for each trial.
 
     Raises:
         ConfigError: the settings cannot be run.

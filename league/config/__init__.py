@@ -365,7 +365,7 @@ def fingerprint(config: Config) -> str:
     """sha256, in hex, of what decides learning: all but [run], threads, workers, mask checks, the device, folders, and
     how many parts a minibatch is computed in.
 
-    Of parts of one's own it has what they are called and their code, of bots those of the mix and its groups.
+    Of custom parts it has what they are called and their code, of bots those of the mix and its groups.
     """
     data = {**to_json(config), "parts": used_parts(config)}
     if not data["parts"]:
@@ -377,7 +377,7 @@ def fingerprint(config: Config) -> str:
 
 
 def used_parts(config: Config) -> dict[str, dict[str, list[str]]]:
-    """The parts of one's own that decide what is learned: kind -> name -> what it is called in its code, and hash."""
+    """The custom parts that decide what is learned: kind -> name -> what it is called in its code, and hash."""
     bots = {name.removeprefix("bot:") for name in mix_members(config.pool)}
     used = {
         "bots": {name: x for name, x in config.parts.bots.items() if name in bots},
@@ -388,7 +388,7 @@ def used_parts(config: Config) -> dict[str, dict[str, list[str]]]:
 
 
 def with_parts(config: Config, parts: PartsConfig) -> Config:
-    """`config` with these parts of one's own."""
+    """`config` with these custom parts."""
     return config.model_copy(update={"parts": parts})
 
 

@@ -58,7 +58,7 @@ SAMPLERS = ["recent", "uniform", "latest", "pfsp_hard", "pfsp_var", "pfsp_linear
 OURS = tuple(SAMPLERS)
 """Those that come with the library."""
 PartName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$")]
-"""What a part of one's own may be called."""
+"""What a custom part may be called."""
 SELF_PLAY = "self_play"
 """In the mix: this run's own snapshots."""
 CURRENT = "current"
@@ -354,7 +354,7 @@ class RunConfig(Section):
 
 
 class PartsConfig(Section):
-    """The parts of one's own that a run has, by name, and which code each is; found, never set (docs/bring.md)."""
+    """The custom parts that a run has, by name, and which code each is; found, never set (docs/bring.md)."""
 
     bots: dict[PartName, PartSource] = Field(default_factory=dict)
     samplers: dict[PartName, PartSource] = Field(default_factory=dict)

@@ -39,7 +39,7 @@ class Films:
 
     Args:
         store: where they are.
-        say: is told why one cannot be played back, once for each reason.
+        say: receives a line for each reason why one cannot be played back.
     """
 
     def __init__(self, store: Reader, say: Callable[[str], None]) -> None:

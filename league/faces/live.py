@@ -71,7 +71,7 @@ class PageCache:
 
     Args:
         path: the store's folder.
-        say: is told what cannot be shown.
+        say: receives a line about what cannot be shown.
         clock: seconds.
         sleep: waits for seconds.
 
@@ -230,8 +230,8 @@ def serve(
     Args:
         port: of the page; 0: a free one.
         store: the store's file, which is only read.
-        say: is told what cannot be shown.
-        begun: is told the page's address once it can be opened.
+        say: receives a line about what cannot be shown.
+        begun: receives the page's address once it can be opened.
 
     Raises:
         UsageError: the port, or a package is missing.

@@ -56,7 +56,7 @@ def report(
         out: a new file.
         matches: how many of the matches that the store keeps can be played in the page, as far as there is room.
         store: the store's file.
-        say: is told what is left out.
+        say: receives a line about what is left out.
 
     Raises:
         UsageError: no such run, something is at `out`, or a package is missing.

@@ -1,7 +1,7 @@
 """Trackers that people have: a training's numbers, by name, for TensorBoard, Weights & Biases or a CSV file.
 
 A tracker watches. What it writes goes through a thread of its own, so a disk or a service that is slow keeps no
-training waiting; what fails is told in one line, and training goes on.
+training waiting; what fails is one line, and training goes on.
 """
 
 from __future__ import annotations

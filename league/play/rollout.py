@@ -303,7 +303,7 @@ def make_calls(
 ) -> NetCalls:
     """How nets are called on the generator's device.
 
-    say: is told what cannot be had.
+    say: receives a line about what is not there.
     """
     graphs = make_graphs(config, generator, say=say)
     return NetCalls(generator, config.precision, stack, graphs, joins=joins_learner(generator.device))

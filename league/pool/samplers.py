@@ -117,7 +117,7 @@ READ_NOTHING = ("uniform", "latest", "recent")
 
 
 def register(name: str, sampler: Sampler, *, replaces: bool = False) -> None:
-    """Adds a sampler of one's own; from then on `pool.sampler` and `pool.group_sampler` may name it.
+    """Adds a custom sampler; from then on `pool.sampler` and `pool.group_sampler` may name it.
 
     A run of it is resumed only where it is registered again, or named by `--sampler` (docs/bring.md).
 
@@ -178,7 +178,7 @@ def probabilities(name: str, known: Known) -> Floats:
 
 
 def _drawn_by(name: str, sampler: Sampler, known: Known) -> Floats:
-    """The probabilities of a sampler of one's own.
+    """The probabilities of a custom sampler.
 
     Raises:
         GuardError: it fails, or what it returns are no weights.
@@ -189,7 +189,7 @@ def _drawn_by(name: str, sampler: Sampler, known: Known) -> Floats:
 
 
 def _checked(name: str, given: Floats, num_members: int) -> Floats:
-    """The weights that a sampler of one's own returned, as probabilities."""
+    """The weights that a custom sampler returned, as probabilities."""
     try:
         weights = np.asarray(given, np.float64)
         is_good = weights.shape == (num_members,) and np.isfinite(weights).all() and (weights >= 0).all()

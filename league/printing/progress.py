@@ -1,6 +1,6 @@
 """How a training looks from outside: a dashboard in a terminal, plain lines elsewhere, or a JSON object an event.
 
-These are watchers (`league.training.run.Watcher`): they are told, and listen to the acts; they change nothing.
+These are callbacks (`league.training.run.Watcher`), which listen to the phases and change nothing.
 """
 
 from __future__ import annotations

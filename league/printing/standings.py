@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MATRIX_COLUMNS = 14
 """Agents up to which `payoff` prints its matrix as text."""
 SURPRISING = 2.5
-"""From this z on a pair is told of; of 100 pairs one is, by chance."""
+"""Pairs from this z on are shown; of 100 pairs one is, by chance."""
 COUNTS = (
     Column("games", 2, is_number=True),
     Column("won", 5, is_number=True),

@@ -82,10 +82,10 @@ def train(
         bots: bots in Python, by name (docs/bring.md): addresses or functions. `pool.mix` says how often the learner
             meets one, as `bot:NAME`; evaluations meet all.
         sampler: one's own: an address, or a function of what is known of a group (`league.pool.samplers.Known`).
-        policy: a network of one's own: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
+        policy: a custom network: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
             follows `league.types.Policy`.
         store: the folder that has the run's folder, and those of others.
-        watcher: is told how it goes, or several that are.
+        watcher: a callback, or several.
 
     Raises:
         ConfigError: settings that cannot be run, for want of memory too; nothing has been written.
@@ -119,7 +119,7 @@ def begun(
 ) -> Iterator[Session]:
     """The session of a call of `train`, with its run's lock; a run that writes nothing within it leaves nothing.
 
-    own: the parts of one's own: `bots`, `sampler`, `policy`.
+    own: the custom parts: `bots`, `sampler`, `policy`.
 
     Raises:
         ConfigError, StoreError: as `train`.

@@ -1,4 +1,4 @@
-"""What a loop of one's own does otherwise than `league.train`: it is written down, and the run is no longer one of its
+"""What a custom loop does otherwise than `league.train`: it is written down, and the run is no longer one of its
 settings alone."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIVE = (
 LEARNED_FROM = ("obs", "log_prob", "value", "reward", "next_value", "ends", "is_first")
 """Tensors of a rollout, which must be of the shapes that were played."""
 BY_HAND = "by_hand"
-"""Kind of the events that tell what a loop of one's own does otherwise than `league.train`."""
+"""Kind of the events that tell what a custom loop does otherwise than `league.train`."""
 
 
 class ByHand:

@@ -170,7 +170,7 @@ def replay(
     Args:
         path: a replay, or a file of a run's folder `failures`.
         env: where its game is, if it is to be named again (docs/bring.md).
-        say: is told where the game is not what it was.
+        say: receives a line if the game has changed.
         out: of a finding, a new file for pictures, if the game draws: a .png of the state, or a .gif of it and the
             step before. `league.watch` draws replays.
 

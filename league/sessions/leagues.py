@@ -105,7 +105,7 @@ def train_league(
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
         seed: random seed; every learner draws its own, and all begin with the same weights.
         store: its folder.
-        watcher: is told how it goes, or several that are.
+        watcher: a callback, or several.
 
     Raises:
         ConfigError: the file or the settings cannot be run; nothing has been written.

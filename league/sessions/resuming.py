@@ -54,7 +54,7 @@ def resume(
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
             in play are dropped, their number is said, and new ones begin.
         store: its folder.
-        watcher: is told how it goes, or several that are.
+        watcher: a callback, or several.
 
     Returns:
         As `train`, `train_league` or `exploit`.
@@ -63,7 +63,7 @@ def resume(
         ConfigError: a setting that a run keeps, or settings that cannot be run, for want of memory too.
         LeagueError: as `train`.
         UsageError: there is no such run, it is finished, another process trains it, there is no state to go back to, or
-            its game or a part of one's own has changed since, and was not named again.
+            its game or a custom part has changed since, and was not named again.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
     watcher, say = steady(watcher)

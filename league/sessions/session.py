@@ -185,7 +185,7 @@ class Session:
     Args:
         store: where all of them are.
         plans: the first one has the first turn.
-        watcher: is told of signals.
+        watcher: the callback that hears of signals.
         is_locked: whether the caller holds the locks, as of a new run whose folder it made.
     """
 

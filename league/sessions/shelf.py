@@ -148,7 +148,7 @@ class FileShelf:
     def read_state(self, say: Callable[[str], None] | None = None) -> dict[str, Any]:
         """What was saved last, or before it where that is damaged, which changes nothing unless there is a `say`.
 
-        say: is told what was damaged; that is set aside then (`league.snapshots.state.load_state`).
+        say: receives a line about what was damaged; that is set aside then (`league.snapshots.state.load_state`).
 
         Raises:
             SnapshotError: it is missing, damaged, or another run's.

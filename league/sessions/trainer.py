@@ -1,4 +1,4 @@
-"""`league.Trainer`: a run that is trained by the acts of `league.training.loop`, in a loop of one's own."""
+"""`league.Trainer`: a run that is trained by the acts of `league.training.loop`, in a custom loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of one's own, tried on what they will be given, before a run begins; nothing is played for the store."""
+"""Custom parts, tried on what they will be given, before a run begins; nothing is played for the store."""
 
 from __future__ import annotations
 

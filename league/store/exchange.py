@@ -185,7 +185,7 @@ def import_matches(
         as_new: its games are others than those of earlier imports, however alike they are.
         strict: refuses a PGN file for one bad game, which else is left out and counted.
         store: its folder; made if it is not there.
-        say: is told of what cannot be read.
+        say: receives a line about each thing that cannot be read.
 
     Raises:
         UsageError: the file is bad (with the line), was imported before, has most games of another import, or a name
@@ -275,7 +275,7 @@ def remove_import(
     Args:
         run: its name, as `imports` has it.
         store: its folder.
-        say: is told of what cannot be read.
+        say: receives a line about each thing that cannot be read.
 
     Returns:
         The import as it was.
@@ -347,7 +347,7 @@ def export_matches(
         game_id: only this game.
         names: agents by name where that is clear in their game, instead of by id.
         store: its folder.
-        say: is told of what cannot be read.
+        say: receives a line about each thing that cannot be read.
 
     Raises:
         UsageError: no such match, an agent's name that no file can hold, or a file that is there or has no folder.

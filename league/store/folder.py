@@ -202,7 +202,7 @@ class Folder:
 
     Args:
         path: the folder, which may not be there yet.
-        say: is told in one line when rows cannot be written.
+        say: receives a line when rows cannot be written.
 
     Raises:
         StoreError: its listing is damaged.

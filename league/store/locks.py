@@ -106,7 +106,7 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
 def take_over(lock: Path, say: Callable[[str], None]) -> None:
     """Ends the lock of another machine that gives no sign of life for a minute; one of this machine is left alone.
 
-    say: is told of the wait.
+    say: receives a line about the wait.
 
     Raises:
         UsageError: the other machine is alive.

@@ -53,7 +53,7 @@ class Store(Reader):
         """The store at `path`, made if it is not there.
 
         path: the folder, or the catalogue in it.
-        say: is told in one line of each folder and segment that cannot be read. If not given these are warnings of the
+        say: receives a line about each folder and segment that cannot be read. If not given these are warnings of the
             logger `league.store.store`.
 
         Raises:

@@ -89,7 +89,7 @@ class View:
 
     Args:
         folder: the store.
-        say: is told once of each folder and segment that is left out, and why.
+        say: receives a line about each folder and segment that is left out, once.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:

@@ -40,7 +40,7 @@ def warn_of_silent_rewards(run: Run) -> None:
 
 
 def report(run: Run, metrics: Mapping[str, float], recent: Recent, seconds: float) -> Report:
-    """What a watcher is told of the update that was just made.
+    """What a callback receives about the last update.
 
     seconds: that it took, with its rollout.
     """
