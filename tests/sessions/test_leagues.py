@@ -605,7 +605,7 @@ def test_roles_say_whom_a_learner_meets_and_no_magnet_holds_an_exploiter() -> No
     alone = config.load("smoke", env="kuhn")
     main, exploiter = (leagues_module._in_league(alone, is_main=is_main) for is_main in (True, False))
     assert alone.pool.mix == {"current": 0.8, "self_play": 0.2} and main.pool.mix == exploiter.pool.mix
-    assert main.pool.mix == {"self_play": 1.0} and (main.learner.magnet, exploiter.learner.magnet) == (0.1, 0.0)
+    assert main.pool.mix == {"self_play": 1.0} and (main.learner.magnet, exploiter.learner.magnet) == (0.2, 0.0)
 
 
 # Signals and kills between turns
