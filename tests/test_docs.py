@@ -101,7 +101,7 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_every_page_that_the_code_names_is_there() -> None:
     """Docstrings and pages name pages of docs/ and lab/ by their path from the root."""
-    parts = ("league", "envs", "policies", "snapshots", "cli", "tests", "benchmarks", "examples")
+    parts = ("league", "envs", "policies", "snapshots", "tests", "benchmarks", "examples")
     files = [path for part in parts for path in (ROOT / part).rglob("*.py")]
     named = {
         name
@@ -216,13 +216,13 @@ def test_the_site_has_every_page_once() -> None:
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     """What `make docs` runs; every setting and command is on it, and pages name no other host but in links to read."""
     pytest.importorskip("zensical", reason="needs the extra `docs`: make docs")
-    for part in ("docs", "lab", "league", "envs", "policies", "snapshots", "cli", "examples", "benchmarks"):
+    for part in ("docs", "lab", "league", "envs", "policies", "snapshots", "examples", "benchmarks"):
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for name in ("cli.py", "mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path / name)
     typed = tmp_path / "build" / "typed" / "league"
     shutil.copytree(tmp_path / "league", typed)
-    for part in ("envs", "policies", "snapshots", "cli"):
+    for part in ("envs", "policies", "snapshots", "cli.py"):
         (typed / part).symlink_to(tmp_path / part)
     subprocess.run([sys.executable, "docs/pages.py", "build/pages"], cwd=tmp_path, check=True)
     build = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", "mkdocs.yml"]

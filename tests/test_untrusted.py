@@ -726,9 +726,10 @@ BANNED = {
     ),
 }
 BANNED_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "imp", "runpy", "yaml"}
-FOLDERS = ("league", "cli", "envs", "policies", "snapshots", "benchmarks", "examples", "docs")
+FOLDERS = ("league", "envs", "policies", "snapshots", "benchmarks", "examples", "docs")
 SOURCES = [
     *sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.stem[:5] != "test_"),
+    ROOT / "cli.py",
     ROOT / "setup.py",
 ]
 ALLOWED = {
