@@ -279,5 +279,6 @@ def _first_line(path: str) -> str:
     return ""
 
 
-_BOOT, _MACHINE = _first_line("/proc/sys/kernel/random/boot_id"), _first_line("/etc/machine-id")
-"""Two processes are on one machine if its boot is the same, or its name and its id are."""
+_BOOT = _first_line("/proc/sys/kernel/random/boot_id") or platform.node()
+_MACHINE = _first_line("/etc/machine-id")
+"""Two processes are on one machine if its boot is the same, or its name and its id are. macOS has neither file."""
