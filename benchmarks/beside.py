@@ -18,7 +18,7 @@ from typing import Any
 
 import league
 from league.sessions import session
-from league.sessions.shelf import FileShelf
+from league.sessions.artifacts import FileArtifactStore
 from league.store.folder import Folder
 from league.store.reading import Reader
 from league.store.view import View
@@ -30,9 +30,9 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "learn": [(Training, "learn")],
     "evaluate": [(Training, "evaluate")],
     "ladder": [(acts, "climb")],
-    "snapshot": [(Training, "snapshot"), (FileShelf, "add_snapshot"), (FileShelf, "settle")],
-    "save": [(Training, "save"), (FileShelf, "save_state")],
-    "load": [(FileShelf, "load_policy")],
+    "snapshot": [(Training, "snapshot"), (FileArtifactStore, "add_snapshot"), (FileArtifactStore, "settle")],
+    "save": [(Training, "save"), (FileArtifactStore, "save_state")],
+    "load": [(FileArtifactStore, "load_policy")],
     "store": [
         *((Folder, name) for name in ("flush", "prepare", "commit", "add_matches", "add_metrics")),
         (Reader, "matches"),

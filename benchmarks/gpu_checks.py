@@ -166,19 +166,19 @@ class Watch:
         self._is_enough, self._is_stopped = is_enough, False
 
     def report(self, report: Report) -> None:
-        """See `league.training.run.Watcher`."""
+        """See `league.training.run.Callback`."""
         self.reports.append(report)
         if self._is_enough(self) and not self._is_stopped:
             self._is_stopped = True
             signal.raise_signal(signal.SIGINT)
 
     def evaluated(self, steps: int, opponent: str, summary: Any) -> None:
-        """See `league.training.run.Watcher`."""
+        """See `league.training.run.Callback`."""
         low, high = summary.lower, summary.upper
         self.scores.append(f"{steps:,} steps, against {opponent}: {summary.score:.2f} ({low:.2f} to {high:.2f})")
 
     def say(self, message: str) -> None:
-        """See `league.training.run.Watcher`."""
+        """See `league.training.run.Callback`."""
         self.said.append(message)
 
 
@@ -189,10 +189,10 @@ def moving(bench: Bench) -> Pairs:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "league.duckdb"
         watch = Watch(lambda it: len(it.reports) == 2)
-        run = league.train("smoke", device="cpu", overrides=sets, store=store, watcher=watch).run
+        run = league.train("smoke", device="cpu", overrides=sets, store=store, callback=watch).run
         for device in ("cuda", "cpu"):
             watch = Watch(lambda it: len(it.reports) == 2)
-            done = league.resume(run, device=device, store=store, watcher=watch)
+            done = league.resume(run, device=device, store=store, callback=watch)
             moved = [event.message for event in Store.open(store).events(run) if event.kind == "moved"]
             yield f"to_{device}", moved[-1] if moved else "nothing said"
             yield f"to_{device}_keeps_its_matches", bool(moved) and "matches in play go on" in moved[-1]

@@ -21,7 +21,6 @@ from benchmarks import opponents
 from benchmarks.gpu_bench import NO_CUDA, TINY, Bench, Figures, Pairs
 from benchmarks.gpu_checks import Watch, precisions
 from league import config as settings
-from league.acts import listening
 from league.arena.networks import architecture_of
 from league.bench import bench_env, bench_learner, parts_of
 from league.bench.tune import tune as find_settings
@@ -30,6 +29,7 @@ from league.config.models import Config
 from league.config.updates import steps_per_update
 from league.device import DeviceMemory, products
 from league.envs import registry
+from league.phases import listening
 from league.policies.actor_critic import Architecture
 from league.printing.sampling import Meter
 from league.sessions import sizing
@@ -199,7 +199,7 @@ def training(bench: Bench) -> Pairs:
         store, meter = Path(folder) / "league.duckdb", Meter()
         sizes = bench.sizes(*sets)
         with listening(meter):
-            done = league.train("10m", preset="beast", fresh=True, overrides=sizes, store=store, watcher=watch)
+            done = league.train("10m", preset="beast", fresh=True, overrides=sizes, store=store, callback=watch)
         yield "seconds", round(time.monotonic() - started, 1)
         yield "where_they_go", {kind: round(share, 3) for kind, share in meter.shares().items()}
         yield "seconds_on_the_ladder", round(_spent(store, done.run, "ladder_seconds"), 1)

@@ -33,11 +33,11 @@ from torch.utils._pytree import tree_leaves
 
 import league.play.rollout as rollout_module
 from league import bench
-from league.acts import listening
 from league.arena.games import load_settings
 from league.config.models import Config
 from league.envs import registry
 from league.errors import LeagueError
+from league.phases import listening
 from league.play.evaluation import Contestant, Pairing, play
 from league.policies.kernels import gathered
 from league.snapshots import io as snapshot_files
@@ -109,7 +109,7 @@ class Counting(TorchDispatchMode):
             self.names.pop()
 
     def __call__(self, name: str, begins: bool) -> None:
-        """Hears of an act (`league.acts.listening`)."""
+        """Hears of a phase (`league.phases.listening`)."""
         if begins:
             self.names.append(name)
         else:

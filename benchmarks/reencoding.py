@@ -39,7 +39,7 @@ from league.store.folder import Folder
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.loop import train
-from league.training.run import Counters, Report, Run, Watcher
+from league.training.run import Callback, Counters, Report, Run
 from league.types import BOT_PREFIX, GameSpec, MatchBatch, Origin
 
 STAGE = "test50k"
@@ -181,7 +181,7 @@ class ReencodingActorCritic(ActorCritic):
 FORMS = {"streaming": ActorCritic, "re-encoding": ReencodingActorCritic}
 
 
-class Stopwatch(Watcher):
+class Stopwatch(Callback):
     """Says on stderr how training goes, and keeps how long it took up to its last update."""
 
     def __init__(self, name: str) -> None:
@@ -214,7 +214,7 @@ def say(message: str) -> None:
 
 
 class Memory:
-    """A shelf that keeps snapshots in memory and no state; see `league.training.run.Shelf`."""
+    """A artifacts that keeps snapshots in memory and no state; see `league.training.run.ArtifactStore`."""
 
     guests = ()
     bots = ()
@@ -253,7 +253,7 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
     name = f"{form}-{seed}"
     torch.manual_seed(seed)
     policy = FORMS[form](architecture_of(config, spec)).to(device)
-    watcher = Stopwatch(name)
+    callback = Stopwatch(name)
     fingerprint, game_id = settings.fingerprint(config), registry.game_id(spec.name, config.env.options)
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(folder)
@@ -279,13 +279,13 @@ def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
             spec=spec,
             make_batch=lambda rows: make_batch(config, rows),
             make_stack=lambda: None,
-            shelf=Memory(name, rows),
+            artifacts=Memory(name, rows),
             store=store,
-            watcher=watcher,
+            callback=callback,
             lessons=lessons_of(config),
         )
         train(run)
-    return Trained(form, seed, policy, watcher.steps, watcher.seconds)
+    return Trained(form, seed, policy, callback.steps, callback.seconds)
 
 
 def make_batch(config: Config, rows: int) -> MatchBatch:

@@ -83,7 +83,7 @@ SUITE: Mapping[str, Game] = {
 }
 
 
-class Clock(league.Watcher):
+class Clock(league.Callback):
     """Ends a run after some minutes of the processor's time."""
 
     def __init__(self, minutes: float) -> None:
@@ -180,7 +180,7 @@ def measure(name: str, seed: int, minutes: float, sets: Sequence[str], without: 
         own = ["run.total_steps=10000000", "env.threads=1", *sets]
         clock, began = Clock(minutes), time.process_time()
         settings = {"env": game.env, "agent": game.agent, "seed": seed, "overrides": own, "device": "cpu"}
-        run = league.train("10m", fresh=True, store=store, watcher=clock, **settings).run
+        run = league.train("10m", fresh=True, store=store, callback=clock, **settings).run
         busy = (time.process_time() - began) / 60
         torch.set_num_threads(1)
         readings = {

@@ -22,7 +22,7 @@ import pyspiel
 import torch
 from torch import Tensor
 
-from league.arena import lessons
+from league.arena import curriculum
 from league.arena.games import enter, load_settings
 from league.arena.networks import architecture_of
 from league.envs import registry
@@ -112,7 +112,7 @@ def finish(begin: Any, rng: np.random.Generator) -> float:
 def measure(game: str, num: int, rate: float, sets: Sequence[str], seed: int) -> dict[str, Any]:
     """Trains and measures; what is printed."""
     env = enter(f"openspiel:{game}")
-    config = lessons.at_step(load_settings(env=env, overrides=[*SMALL, *sets])[0], 0)
+    config = curriculum.at_step(load_settings(env=env, overrides=[*SMALL, *sets])[0], 0)
     torch.manual_seed(seed)
     net = ActorCritic(architecture_of(config, registry.spec(config.env.name, config.env.options)))
     obs, outcome, _ = matches(config.env.name, num, seed)

@@ -2,7 +2,7 @@
 
 `train`, `resume`, `Trainer`, `train_league`, `evaluate`, `tournament`, `exploit`, `gate`,
 `nashconv`, `watch`, `report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the
-command `league` calls the same. `runs`, `metrics` and `query` read a store; `Watcher` and `track` hear how a training
+command `league` calls the same. `runs`, `metrics` and `query` read a store; `Callback` and `track` hear how a training
 goes (docs/python.md).
 """
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from league.sessions.resuming import resume
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
-    from league.training.run import Watcher
+    from league.training.run import Callback
 
 __version__ = "0.1.0"
 __all__ = [
+    "Callback",
     "Trainer",
-    "Watcher",
     "evaluate",
     "exploit",
     "export",
@@ -68,7 +68,7 @@ __all__ = [
 ]
 _HOMES = {
     "Trainer": "league.sessions.trainer",
-    "Watcher": "league.training.run",
+    "Callback": "league.training.run",
     "resume": "league.sessions.resuming",
     "train": "league.sessions.app",
     "exploit": "league.sessions.exploitability",

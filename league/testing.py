@@ -140,7 +140,7 @@ def check_parts(
         ConfigError: no such game, option or part.
     """
     from league.arena import parts
-    from league.sessions.trying import try_parts
+    from league.sessions.part_checks import try_parts
 
     given = parts.enter(bots, sampler, policy)
     name = game if isinstance(game, str) and registry.is_known(game) else enter(game)

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from league.acts import act
+from league.phases import phase
 
 WEIGHTS = "weights.safetensors"
 MANIFEST = "manifest.json"
@@ -52,7 +52,7 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}{TEMPORARY}{secrets.token_hex(4)}")
 
 
-@act("sync a file")
+@phase("sync a file")
 def write_synced(path: Path, data: bytes) -> None:
     """A new file, safe on disk when this returns."""
     with open(path, "xb") as file:

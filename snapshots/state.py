@@ -23,8 +23,8 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from league.acts import act
 from league.errors import SnapshotError
+from league.phases import phase
 from league.schema import open_regular, read_file
 from league.snapshots.files import INDEX, PREVIOUS, TEMPORARY, clean, write_atomic
 from league.snapshots.kept import data_of, kept_data, remove_unnamed
@@ -39,7 +39,7 @@ class DamagedState(SnapshotError):
     """A state is proved to be damaged or gone."""
 
 
-@act("save the state")
+@phase("save the state")
 def save_state(folder: Path, tree: dict[str, Any]) -> None:
     """Writes `tree` into `folder` as the newest state; the one that was newest is kept as the previous one.
 
@@ -77,7 +77,7 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
         raise SnapshotError(f"{folder}: the run's state cannot be written ({reason})") from error
 
 
-@act("load a state")
+@phase("load a state")
 def load_state(folder: Path, say: Callable[[str], None] | None = None) -> dict[str, Any]:
     """What `save_state` wrote last; where that is damaged, what it wrote before.
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from league.acts import act
+from league.phases import phase
 from league.snapshots.io import Frozen
 from league.snapshots.manifest import Manifest
 
@@ -110,6 +110,6 @@ class _Job(threading.Thread):
             self._manifest = self._written()
         return self._manifest
 
-    @act("write a snapshot")
+    @phase("write a snapshot")
     def _written(self) -> Manifest:
         return self._write()

@@ -19,7 +19,7 @@ from tests.helpers.runs import SETS
 
 STRANGE = (None, -1, 2.5, True, [], {}, object(), b"x", [None], "x\0y", "\ud800")
 SHORT = [*SETS, "run.total_steps=256", "run.allow_short=true"]
-FUNCTIONS = sorted({*league.__all__} - {"Watcher"})
+FUNCTIONS = sorted({*league.__all__} - {"Callback"})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -52,7 +52,7 @@ def test_another_default_type_of_torch_changes_nothing(kind: torch.dtype, tmp_pa
     for name, default in (("plain", torch.float32), ("other", kind)):
         torch.set_default_dtype(default)
         try:
-            result = league.train("smoke", env="kuhn", overrides=SHORT, store=tmp_path / name, watcher=())
+            result = league.train("smoke", env="kuhn", overrides=SHORT, store=tmp_path / name, callback=())
             with league.Trainer("smoke", env="kuhn", overrides=SHORT, store=tmp_path / name, fresh=True) as trainer:
                 trainer.learn(trainer.collect())
             league.export(result.run, tmp_path / f"{name}.agent", store=tmp_path / name)

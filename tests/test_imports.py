@@ -18,7 +18,7 @@ from league.types import BOT_PREFIX
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"envs", "policies", "snapshots"}
-GROUND = {"acts", "errors", "schema", "types", "config", "device", "signals"}
+GROUND = {"phases", "errors", "schema", "types", "config", "device", "signals"}
 ROOMS = {
     "maths": set(),
     "store": {"maths"},
@@ -73,7 +73,7 @@ def test_imports_run_one_way() -> None:
     for name, tree in trees.items():
         room = name.split(".")[1]
         if room in ROOMS:
-            ground = {"acts", "errors", "schema", "signals", "types"} if room in FOLDERS else GROUND
+            ground = {"phases", "errors", "schema", "signals", "types"} if room in FOLDERS else GROUND
             used = {target.split(".")[1] for target in imported(tree) if target.count(".")} & known
             assert used <= {room, *ground, *ROOMS[room]}, f"{name} imports {used}"
 

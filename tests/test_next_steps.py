@@ -21,7 +21,7 @@ import league
 from league import config as config_module
 from league.config import SOURCE
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
-from league.sessions import shelf as shelf_module
+from league.sessions import artifacts as artifacts_module
 from league.snapshots import state as states
 from league.snapshots.kept import states_of
 from league.store.store import Store
@@ -79,8 +79,8 @@ OFFERS = {
     "arena/agents:find_agent command('snapshots', 'list', '--run', row.run, store=store.path)": "agent_pruned",
     "sessions/targets:find_target command(*words, store=store.path)": "exploited_agent_gone",
     "sessions/folders:instead command(*words, store=store.path)": "states_lost",
-    "sessions/trainer:_acting command('resume', self.run, store=self._shelf.store.path)": "trainer_closed",
-    "sessions/by_hand:change command('resume', run, '--set', text, store=self._shelf.store.path)": (
+    "sessions/trainer:_acting command('resume', self.run, store=self._artifacts.store.path)": "trainer_closed",
+    "sessions/custom_loop:change command('resume', run, '--set', text, store=self._artifacts.store.path)": (
         "trainer_asked_for_rows"
     ),
     "sessions/leagues:_go_on command('resume', league, store=store.path)": "exploiter_taken_for_a_league",
@@ -92,8 +92,8 @@ OFFERS = {
     "sessions/continuation:find_earlier command('resume', longer[-1].run, store=store.path)": "longer_run_there",
     "sessions/failures:write_evidence command('replay', path)": "no_offer",  # tests/sessions/test_failures.py runs it
     "sessions/rewinding:rewound `league runs`": "kept_state_damaged",
-    "sessions/shelf:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
-    "sessions/shelf:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
+    "sessions/artifacts:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
+    "sessions/artifacts:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
     "sessions/app:need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
     "sessions/app:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
     "store/locks:alone command('resume', run, '--take-over', store=folder.parent)": "no_offer",  # test_faults.py
@@ -285,7 +285,7 @@ def no_memory_for_a_first_state(call: Call) -> str:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Learner, "update", no_memory)
-        patch.setattr(shelf_module, "save_state", no_memory)
+        patch.setattr(artifacts_module, "save_state", no_memory)
         return call("train", "--env", "matrix", "--stage", "smoke", *CHEAP).err
 
 
@@ -364,7 +364,7 @@ def disk_full(call: Call) -> str:
         raise SnapshotError("no room")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelf_module, "save_state", refuse)
+        patch.setattr(artifacts_module, "save_state", refuse)
         return call("resume", "stopped").err
 
 

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import league
-from league import acts
+from league import phases
 from league.boards.standings import Rated
 from league.play.evaluation import Summary
 from league.printing import progress
-from league.printing.progress import TerminalWatcher
+from league.printing.progress import TerminalCallback
 from league.printing.sampling import Machine
 from league.store.rows import RewardTerm
 from league.training.run import Report
@@ -64,27 +64,27 @@ def writing(out: io.StringIO, width: int = 80, **environment: str) -> Iterator[N
 
 
 def watch(verbosity: int, reports: list[Report], out: io.StringIO | None = None, **environment: str) -> str:
-    """What a watcher writes."""
+    """What a callback writes."""
     out = out or io.StringIO()
-    with writing(out, **environment), TerminalWatcher(verbosity) as watcher:
+    with writing(out, **environment), TerminalCallback(verbosity) as callback:
         for each in reports:
-            watcher.report(each)
+            callback.report(each)
     return out.getvalue()
 
 
 def test_a_terminal_gets_the_dashboard_and_keeps_it() -> None:
     """Its last picture remains, words stand above it, and the cursor is never hidden: nothing is left to be mended."""
     out = Tty()
-    with writing(out, NO_COLOR="1"), TerminalWatcher() as watcher:
-        watcher.say("pool.mix [bold]")
-        watcher.evaluated(0, "bot:constant", SUMMARY)
-        watcher.report(report(488, 9_999_360, 10_000_000, 0.4))
-        watcher.rated(488, [Rated("brawl-1@5", 1100.0, 1000.0, 1200.0, True)])
+    with writing(out, NO_COLOR="1"), TerminalCallback() as callback:
+        callback.say("pool.mix [bold]")
+        callback.evaluated(0, "bot:constant", SUMMARY)
+        callback.report(report(488, 9_999_360, 10_000_000, 0.4))
+        callback.rated(488, [Rated("brawl-1@5", 1100.0, 1000.0, 1200.0, True)])
     shown = text(out)
     assert "9,999,360 of 10,000,000 steps" in shown and "1,234 steps/s" in shown and "0:00 left" in shown
     assert re.search(r"constant +100% +█ +62 \[41, 80\]", shown) and "own rating 1100 ±100" in shown
     assert "pool.mix [bold]" in shown and "\x1b[?25l" not in out.getvalue() and shown.endswith("\n")
-    assert not acts._listeners and not acts._gauges
+    assert not phases._listeners and not phases._gauges
 
 
 def test_it_is_drawn_again_and_again_within_its_share() -> None:
@@ -94,13 +94,13 @@ def test_it_is_drawn_again_and_again_within_its_share() -> None:
         mock.patch.object(progress, "DRAWN_EVERY", 0.01),
         mock.patch.object(progress, "SAMPLED_EVERY", 0.01),
         writing(out),
-        TerminalWatcher() as watcher,
+        TerminalCallback() as callback,
     ):
-        watcher.report(report(1))
+        callback.report(report(1))
         until = time.monotonic() + 20
         while out.getvalue().count("brawl-1") < 4 and time.monotonic() < until:
             time.sleep(0.01)
-        assert watcher._screen is not None and watcher._screen._thread.is_alive()
+        assert callback._screen is not None and callback._screen._thread.is_alive()
         before, began = time.process_time(), time.monotonic()
         time.sleep(1.0)
         spent, seconds = time.process_time() - before, time.monotonic() - began
@@ -111,19 +111,19 @@ def test_it_is_drawn_again_and_again_within_its_share() -> None:
 def test_a_terminal_that_becomes_narrower_is_drawn_over() -> None:
     """What it has folded meanwhile is erased: as many rows as the lines take at the new width."""
     out = Tty()
-    with writing(out, width=100) as _, TerminalWatcher() as watcher:
-        screen = watcher._screen
+    with writing(out, width=100) as _, TerminalCallback() as callback:
+        screen = callback._screen
         assert screen is not None
         screen._is_over.set()
         screen._thread.join()
-        watcher.report(report(1))
+        callback.report(report(1))
         screen._draw()
         rows = sum(-(-max(width, 1) // 40) for width in screen._widths)
         assert rows > len(screen._widths)
         os.environ["COLUMNS"] = "40"
-        watcher.console._width = None
+        callback.console._width = None
         out.truncate(0)
-        with mock.patch.object(type(watcher.console), "size", property(lambda _: _Size(40, 40))):
+        with mock.patch.object(type(callback.console), "size", property(lambda _: _Size(40, 40))):
             screen._draw()
         assert out.getvalue().count("\x1b[1A") == rows - 1
 
@@ -182,9 +182,9 @@ def test_an_evaluation_is_one_line_in_80_columns() -> None:
     """Score, interval and counts of an evaluation of usual size fit, and names with brackets are left alone."""
     out = io.StringIO()
     with writing(out):
-        watcher = TerminalWatcher()
-        watcher.evaluated(50_176, "bot:constant", SUMMARY)
-        watcher.say("pool.mix [bold]")
+        callback = TerminalCallback()
+        callback.evaluated(50_176, "bot:constant", SUMMARY)
+        callback.say("pool.mix [bold]")
     assert out.getvalue().splitlines() == [
         "at 50,176 against bot:constant: score 62% [41%, 80%], 10 won, 5 drawn, 5 lost",
         "pool.mix [bold]",
@@ -201,20 +201,20 @@ def test_rewards_are_told_ten_times_a_stage_and_with_its_evaluations() -> None:
         out.truncate()
         return lines
 
-    with writing(out), TerminalWatcher() as watcher:
+    with writing(out), TerminalCallback() as callback:
         for update in range(1, 101):
-            watcher.report(report(update, 100 * update, 10_000, rewards=REWARDS))
+            callback.report(report(update, 100 * update, 10_000, rewards=REWARDS))
         lines = told()
         assert [line.split(" ")[1] for line in lines] == [f"{1_000 * tenth:,}" for tenth in range(1, 11)]
         assert lines[0] == ("at 1,000 reward a match 2.41 (last 100):  damage_dealt +2.41")
-        watcher.report(report(101, 10_050, 20_000, rewards=REWARDS))
+        callback.report(report(101, 10_050, 20_000, rewards=REWARDS))
         assert len(told()) == 1, "another tenth"
-        watcher.report(report(102, 10_060, 20_000, rewards=REWARDS))
+        callback.report(report(102, 10_060, 20_000, rewards=REWARDS))
         assert told() == []
-        watcher.evaluated(10_060, "bot:constant", SUMMARY)
-        watcher.evaluated(10_060, "bot:random", SUMMARY)
+        callback.evaluated(10_060, "bot:constant", SUMMARY)
+        callback.evaluated(10_060, "bot:random", SUMMARY)
         assert len(told()) == 1
-        watcher.report(report(103, 10_070, 20_000, rewards=REWARDS))
+        callback.report(report(103, 10_070, 20_000, rewards=REWARDS))
     assert len(told()) == 1, "a run that stops tells where it stood"
 
 
@@ -231,18 +231,18 @@ def test_without_a_match_nothing_is_told_of_rewards() -> None:
 TINY = [*SMALL, "run.total_steps=512", "pool.snapshot_every=128"]
 
 
-def train(folder: Path, watcher: Any, **how: Any) -> str:
+def train(folder: Path, callback: Any, **how: Any) -> str:
     """The agent id of a tiny run's last snapshot."""
     store = folder
-    return league.train("smoke", env="matrix", overrides=TINY, store=store, watcher=watcher, **how).newest
+    return league.train("smoke", env="matrix", overrides=TINY, store=store, callback=callback, **how).newest
 
 
 def test_who_watches_changes_no_bit(tmp_path: Path) -> None:
     """With a dashboard, with plain lines and with nobody the same weights are learned; the dashboard has all of it."""
     out = Tty()
-    with writing(out, width=120, NO_COLOR="1"), TerminalWatcher() as watcher:
-        watched = train(tmp_path / "a", watcher)
-    with writing(io.StringIO()), TerminalWatcher(2) as plain:
+    with writing(out, width=120, NO_COLOR="1"), TerminalCallback() as callback:
+        watched = train(tmp_path / "a", callback)
+    with writing(io.StringIO()), TerminalCallback(2) as plain:
         assert train(tmp_path / "b", plain) == watched
     assert train(tmp_path / "c", None) == watched
     shown = text(out)
@@ -253,9 +253,9 @@ def test_who_watches_changes_no_bit(tmp_path: Path) -> None:
 
 def test_json_lines_are_an_object_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Updates, evaluations, ratings, words and the result, on stdout, with the run's name; stderr has nothing."""
-    with TerminalWatcher(json_lines=True) as watcher:
-        result = league.train("smoke", env="matrix", overrides=TINY, store=tmp_path, watcher=watcher)
-    watcher.result(result)
+    with TerminalCallback(json_lines=True) as callback:
+        result = league.train("smoke", env="matrix", overrides=TINY, store=tmp_path, callback=callback)
+    callback.result(result)
     out, err = capsys.readouterr()
     events = [json.loads(line) for line in out.splitlines()]
     kinds = [event["event"] for event in events]
@@ -274,11 +274,11 @@ def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
     (tmp_path / "pair.toml").write_text(PAIR)
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path}
     out = Tty()
-    with writing(out, width=120, NO_COLOR="1"), TerminalWatcher() as watcher:
-        done = league.train_league(tmp_path / "pair.toml", **call, watcher=watcher)
+    with writing(out, width=120, NO_COLOR="1"), TerminalCallback() as callback:
+        done = league.train_league(tmp_path / "pair.toml", **call, callback=callback)
     learners = [learner.run for learner in done.learners]
-    assert list(watcher.view.learners) == learners and len(learners) == 2
-    assert all(x.report is not None and x.report.run == name for name, x in watcher.view.learners.items())
+    assert list(callback.view.learners) == learners and len(learners) == 2
+    assert all(x.report is not None and x.report.run == name for name, x in callback.view.learners.items())
     shown = text(out)
     last = shown[shown.rindex("\nlearner ") :]
     assert all(f"\n{name.rpartition('.')[2]} " in last for name in learners)
@@ -288,13 +288,13 @@ def test_an_evaluation_says_how_far_it_is_without_a_terminal() -> None:
     """One line before its first game, one with the rate half a second later, then one every few seconds; the games of
     a new snapshot, which are few, say nothing in their first half second."""
     out, clock = io.StringIO(), mock.Mock(return_value=100.0)
-    with writing(out), mock.patch.object(progress.time, "perf_counter", clock), TerminalWatcher():
+    with writing(out), mock.patch.object(progress.time, "perf_counter", clock), TerminalCallback():
         for after, done, steps in ((0.0, 0, 0), (0.1, 0, 90), (0.6, 2, 300), (1.0, 4, 600), (5.7, 9, 5700)):
             clock.return_value = 100.0 + after
-            acts.advance("games", done, 90, steps)
+            phases.advance("games", done, 90, steps)
         clock.return_value = 200.0
-        acts.advance("matches", 0, 4, 0)
-        acts.advance("matches", 4, 4, 50)
+        phases.advance("matches", 0, 4, 0)
+        phases.advance("matches", 4, 4, 50)
     assert out.getvalue().splitlines() == [
         "evaluation: 0 of 90 games",
         "evaluation: 2 of 90 games, 500 steps/s",

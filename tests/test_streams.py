@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from league import printing
-from league.acts import listening
 from league.cli import main
 from league.errors import LeagueError, UsageError, as_known, one_line
+from league.phases import listening
 from league.store.files import check_new, new_file
 from league.store.formats import FORMATS, name_problem
 from tests.helpers.stores import store_of_match
@@ -126,7 +126,7 @@ PRINTS = {"print", "typer.echo", "typer.secho", "click.echo", "sys.stdout.write"
 
 
 def test_words_go_out_through_one_door() -> None:
-    """No module prints by itself: `league.printing`, and the watcher of a terminal, do."""
+    """No module prints by itself: `league.printing`, and the callback of a terminal, do."""
     door = {"league.printing.__init__", "league.printing.progress"}
     for name, tree in modules().items():
         for node in ast.walk(tree):

@@ -375,7 +375,7 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
             raise what
 
     done = league.train(
-        "smoke", env="matrix", overrides=SUMS_SETS, store=tmp_path / "s", device="cpu", watcher=Leaves()
+        "smoke", env="matrix", overrides=SUMS_SETS, store=tmp_path / "s", device="cpu", callback=Leaves()
     )
     assert done.status == "finished"
 

@@ -34,7 +34,7 @@ WARM_UP = 2
 """Updates before the clock runs. After the first a state is saved, as from then on every ten minutes."""
 
 
-class Clock(league.Watcher):
+class Clock(league.Callback):
     """When each update was written down, and what of it was play and learning; ends the training after `seconds` and
     whole periods, without the warm-up."""
 
@@ -89,7 +89,7 @@ def measure(size: Size, *, threads: int, seconds: float, precision: str = "float
     clock = Clock(seconds)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "league.duckdb"
-        league.train(STAGE, preset=PRESET, device="cpu", overrides=overrides, store=store, fresh=True, watcher=clock)
+        league.train(STAGE, preset=PRESET, device="cpu", overrides=overrides, store=store, fresh=True, callback=clock)
     steps = len(clock.play) * count
     return Speed(
         parameters=sum(p.numel() for p in cast(nn.Module, make_policy(config, spec)).parameters()),

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyspiel
 from pydantic import BaseModel
 
-from league.envs.adapters.apart import silent
+from league.envs.adapters.isolation import silent
 from league.envs.adapters.probing import reason
 from league.envs.adapters.spielboards import board_of, cells_of, parts_of
 from league.envs.adapters.spielbots import players_of

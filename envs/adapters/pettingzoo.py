@@ -26,7 +26,7 @@ from pettingzoo.utils import wrappers
 from pydantic import Field
 
 from league.envs.adapters import file_of, own_maker
-from league.envs.adapters.apart import silent
+from league.envs.adapters.isolation import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.replies import ReplyError, drawn_by, told

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.adapters.apart import Drawn
+from league.envs.adapters.isolation import Drawn
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import SpaceError
 from league.envs.sources import line_of

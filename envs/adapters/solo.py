@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
+from league.envs.adapters.isolation import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of, stepped
 from league.envs.adapters.spaces import Acts, Seen, mask_of, need_mask
 from league.envs.matches.choices import Choices

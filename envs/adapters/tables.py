@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.adapters.apart import BOTH, Apart, Drawn, silent
+from league.envs.adapters.isolation import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import (
     LAST,
     PARALLEL,

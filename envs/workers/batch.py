@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.classic.shared import UInts, row_seeds
-from league.envs.workers.processes import crew_for
+from league.envs.workers.processes import pool_for
 from league.envs.workers.sharing import (
     GET,
     GET_ROW,
@@ -102,9 +102,9 @@ class WorkerBatch:
             self.regroup = self._like.regroup
         self.absent: frozenset[int] = getattr(self._like, "absent", frozenset())
         what = {"game": recipe["name"], "all": rows, "threads": max(1, threads), "options": dict(options)}
-        self._crew = crew_for(recipe, workers)
-        self._slot = self._crew.enlist()
-        self._end = weakref.finalize(self, self._crew.leave, self._slot)
+        self._pool = pool_for(recipe, workers)
+        self._slot = self._pool.enlist()
+        self._end = weakref.finalize(self, self._pool.leave, self._slot)
         self._is_whole = True
         settings = [put(json.dumps({**what, "rows": pair}).encode()) for pair in self._bounds]
         try:
@@ -119,7 +119,7 @@ class WorkerBatch:
     @property
     def pids(self) -> list[int]:
         """The worker processes' numbers in the system."""
-        return self._crew.pids
+        return self._pool.pids
 
     def close(self) -> None:
         """Lets go of the workers, which end where no other batch needs them; the batch is of no more use."""
@@ -208,7 +208,7 @@ class WorkerBatch:
         if not self._is_whole:
             raise LeagueError(f"game {self.spec.name}: a step was broken off, so its rows no longer agree; reset it")
         self._is_whole = False
-        answers = self._crew.ask(what, self._slot, self._bounds, files)
+        answers = self._pool.ask(what, self._slot, self._bounds, files)
         self._is_whole = True
         return answers
 

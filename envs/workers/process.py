@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from league.envs import registry
-from league.envs.opening import open_game
+from league.envs.loading import open_game
 from league.envs.sources import locate, parse
 from league.envs.workers.sharing import (
     CLOSE,

@@ -134,7 +134,7 @@ class _Process:
                     self._lines.append(line.decode(errors="replace").strip())
 
 
-class Crew:
+class WorkerPool:
     """The worker processes of a game, which serve all its batches in this process; they end with the last of these."""
 
     def __init__(self, recipe: Mapping[str, str], size: int) -> None:
@@ -172,8 +172,8 @@ class Crew:
                     for process in self._processes:
                         process.send(CLOSE, slot, 0)
                 return
-            for key in [key for key, crew in _crews.items() if crew is self]:
-                del _crews[key]
+            for key in [key for key, pool in _pools.items() if pool is self]:
+                del _pools[key]
             for process in self._processes:
                 process.hang_up()
             for process in self._processes:
@@ -223,16 +223,16 @@ class Crew:
         return [answer for _, answer in answers]
 
 
-_crews: dict[tuple[str, int], Crew] = {}
+_pools: dict[tuple[str, int], WorkerPool] = {}
 """By where the game is and the number of workers."""
 
 
-def crew_for(recipe: Mapping[str, str], size: int) -> Crew:
+def pool_for(recipe: Mapping[str, str], size: int) -> WorkerPool:
     """The workers of a game, `size` of them: those that are there, or new ones."""
     key = json.dumps(recipe), size
-    if key not in _crews or not _crews[key].is_well:
-        _crews[key] = Crew(recipe, size)
-    return _crews[key]
+    if key not in _pools or not _pools[key].is_well:
+        _pools[key] = WorkerPool(recipe, size)
+    return _pools[key]
 
 
 def _raised(told: Mapping[str, Any]) -> BaseException:

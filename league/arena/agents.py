@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from league.acts import act
 from league.arena.agreement import need_agreement
 from league.arena.games import enter, find_again, load_settings
+from league.arena.loading import Part
 from league.arena.networks import family_of, load_net, make_stack
-from league.arena.opening import Part
 from league.arena.own_bots import find_bots, players
 from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
@@ -29,6 +28,7 @@ from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command
+from league.phases import phase
 from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
 from league.play.recording import Recording
 from league.policies.actor_critic import state_bytes
@@ -367,7 +367,7 @@ def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: i
     return play_pairings(meeting, [(0, 1, games, seed)], run=run, update=update, greedy=greedy)
 
 
-@act("meet")
+@phase("meet")
 def play_pairings(
     meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
 ) -> list[MatchResult]:

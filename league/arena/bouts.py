@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from league.acts import act
 from league.arena.agents import Meeting, Named
 from league.arena.own_bots import players
 from league.envs import registry
 from league.errors import UsageError, code_told
+from league.phases import phase
 from league.play.bots import BotPolicy
 from league.play.evaluation import MAX_STEPS
 from league.play.recording import Tape
@@ -129,7 +129,7 @@ class Bout:
                 f" after which a match is over"
             )
 
-    @act("film")
+    @phase("film")
     def play(self) -> None:
         """Plays it to its end."""
         while not self.is_over:

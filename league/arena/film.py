@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from league.acts import act
 from league.arena import raster
 from league.arena.frames import Course
 from league.arena.raster import Picture
 from league.arena.replays import SUFFIX
 from league.envs.drawing import Drawing
 from league.errors import LeagueError, UsageError, one_line
+from league.phases import phase
 from league.store.files import check_new, new_file
 
 SIZES = {".gif": (560, 315), ".mp4": (960, 540), ".png": (960, 540)}
@@ -101,7 +101,7 @@ class Strip:
         return np.pad(frame, ((0, short[0]), (0, short[1]), (0, 0))) if any(short) else frame
 
 
-@act("write the film")
+@phase("write the film")
 def save(pictures: Sequence[Picture] | Strip, out: Path, picture_seconds: float) -> None:
     """Writes a GIF that repeats, the last picture held for a second, or the last as a PNG; whole or not at all.
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from league.acts import act
 from league.arena.agents import find_agent
 from league.arena.networks import load_net
 from league.arena.raster import Picture
@@ -20,6 +19,7 @@ from league.device import choose_device
 from league.envs import registry
 from league.envs.drawing import Drawing, problem_of
 from league.errors import ContractError, LeagueError, code_told, one_line
+from league.phases import phase
 from league.policies.actor_critic import ActorCritic
 from league.policies.insight import Insight, look
 from league.signals import settings_kept
@@ -126,7 +126,7 @@ def how_drawn(game: str) -> str:
     return "pictures" if registry.renderer(game) is not None else "words"
 
 
-@act("film")
+@phase("film")
 def course_of(
     playback: Playback, nets: Insights | None = None, most: int | None = None, how: Mapping[str, Any] | None = None
 ) -> Course:

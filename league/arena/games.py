@@ -14,12 +14,12 @@ from pathlib import Path
 from types import ModuleType
 
 from league import config as settings
-from league.arena import consent, lessons
+from league.arena import consent, curriculum
 from league.arena.fitting import check_mix, default_layer, describe
 from league.config import Layer, updates
 from league.config.models import Config
 from league.envs import adapters, registry
-from league.envs.opening import open_game
+from league.envs.loading import open_game
 from league.envs.sources import GoneError, Located, address_of, locate, parse
 from league.errors import ConfigError, LeagueError, UsageError, one_line, plain, rule_of
 from league.types import Source
@@ -173,7 +173,7 @@ def load_settings(
         config = settings.load(*given, defaults=settings.laid_over(follows, brought))
         told = describe(spec, brought, config)
     config = settings.with_options(config, registry.check_options(name, config.env.options))
-    return settings.with_options(config, config.env.options, lessons.completed(config)), told
+    return settings.with_options(config, config.env.options, curriculum.completed(config)), told
 
 
 def _open(found: Located) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from league.acts import advance
 from league.arena.agents import (
     STOPPED,
     Meeting,
@@ -31,6 +30,7 @@ from league.boards.naming import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
+from league.phases import advance
 from league.play.evaluation import check_games, summarise
 from league.signals import put_off, settings_kept
 from league.store.folder import Folder

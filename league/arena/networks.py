@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from league.arena.opening import KINDS
+from league.arena.loading import KINDS
 from league.arena.parts import Given, Say, difference, find_part, thing_of
 from league.config.models import AgentConfig, Config
 from league.envs.sources import failing

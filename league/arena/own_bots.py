@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from league.arena.opening import Part
+from league.arena.loading import Part
 from league.arena.parts import Given, Say, bot_of, difference, find_part
 from league.envs.matches.mixtures import choices_of
 from league.errors import UsageError, nearest

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from league.acts import act
 from league.arena.frames import Course, chances_of, marks_of, rows_of
 from league.arena.raster import Picture
 from league.arena.replays import Replay
@@ -18,6 +17,7 @@ from league.arena.templates import PLAYER, filled, packed
 from league.envs import registry
 from league.envs.drawing import HUD_SIZE, Drawing, colour_text, to_json
 from league.errors import UsageError, one_line
+from league.phases import phase
 from league.store.files import new_file
 from league.types import SEATS
 
@@ -48,7 +48,7 @@ def document(replay: Replay, course: Course, *, boxes: bool = False) -> dict[str
     }
 
 
-@act("write the film")
+@phase("write the film")
 def save(found: dict[str, Any], title: str, out: Path) -> None:
     """Writes the page of a document into a new file, whole or not at all.
 

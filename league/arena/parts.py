@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from league.arena import consent
-from league.arena.marks import mark_of
-from league.arena.opening import (
+from league.arena.code_hash import mark_of
+from league.arena.loading import (
     GROUPS,
     HOW,
     KINDS,

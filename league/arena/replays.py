@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
-from league.acts import act
 from league.arena.games import find_again
 from league.envs import registry
 from league.errors import LeagueError, UsageError, as_users, one_line, users_line
+from league.phases import phase
 from league.play.evaluation import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
 from league.schema import FrozenModel, open_regular, read_file
@@ -177,7 +177,7 @@ def named(replay: Replay, store: Reader | None) -> Replay:
     return replay.model_copy(update={"seats": seats})
 
 
-@act("write the replay")
+@phase("write the replay")
 def save(text: str, out: Path) -> None:
     """Writes a replay's text into a new file, whole or not at all.
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from league.acts import advance
 from league.arena.agents import (
     Meeting,
     Named,
@@ -34,6 +33,7 @@ from league.maths.pairs import PairCounts
 from league.maths.ratings import Difference, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
+from league.phases import advance
 from league.play.evaluation import check_games, clustered, counts_of, distinct
 from league.signals import put_off, settings_kept
 from league.store.folder import Folder

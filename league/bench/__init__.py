@@ -17,8 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from league.acts import act, advance, listening
-from league.arena import lessons
+from league.arena import curriculum
 from league.arena.games import enter, load_settings
 from league.arena.networks import described, make_policy
 from league.config import updates
@@ -26,6 +25,7 @@ from league.config.models import Config
 from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
+from league.phases import advance, listening, phase
 from league.play.graphs import StepGraphs
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.pool import Pool
@@ -64,7 +64,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
     check_number("rows", rows, 1, MAX_ROWS, "matches side by side")
     check_number("threads", threads, 0, MAX_THREADS, "threads that step them, 0 to choose")
     check_number("seconds", seconds, 1e-3, MOST_SECONDS, "seconds to measure for")
-    config = lessons.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
+    config = curriculum.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
     options = config.env.options
     ticks = registry.spec(config.env.name, options).ticks_per_step
     variants = {"": (options, threads)}
@@ -105,7 +105,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
     }
 
 
-@act("measure")
+@phase("measure")
 def _step_time(batch: MatchBatch, seconds: float) -> float:
     """Nanoseconds that a step of one row takes, over about this many seconds of random play.
 
@@ -157,8 +157,8 @@ def bench_learner(
         torch.set_num_threads(threads)
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     updates.check_rows(config)
-    lessons.check(config, spec)
-    config = lessons.at_step(config, 0)
+    curriculum.check(config, spec)
+    config = curriculum.at_step(config, 0)
     check_memory(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []
@@ -207,7 +207,7 @@ def bench_learner(
 
 
 class _Clock:
-    """Adds up the seconds of acts, each from when the device has nothing left to do to when it has done this."""
+    """Adds up the seconds of phases, each from when the device has nothing left to do to when it has done this."""
 
     def __init__(self, device: torch.device) -> None:
         self.seconds: dict[str, float] = {}
@@ -215,7 +215,7 @@ class _Clock:
         self._wait: Callable[[], None] = torch.cuda.synchronize if device.type == "cuda" else lambda: None
 
     def __call__(self, name: str, begins: bool) -> None:
-        """Hears of an act."""
+        """Hears of a phase."""
         self._wait()
         now = time.perf_counter()
         if begins:
@@ -232,7 +232,7 @@ def _where_time_goes(collector: Collector, learner: Learner, update: int) -> dic
     """Shares of one rollout and its update: game, play net, frozen nets, learning, the rest (copies, draws, rows)."""
     clock = _Clock(learner.device)
     collector.one_by_one()
-    with listening(clock), act("whole"):
+    with listening(clock), phase("whole"):
         learner.update(collector.collect(learner.config.rollout_steps, update, learner.config.segments))
     total = clock.seconds["whole"]
     shares = {part: clock.seconds.get(name, 0.0) / total for name, part in PARTS.items()}

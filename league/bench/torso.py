@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from league.acts import advance
-from league.arena import lessons
+from league.arena import curriculum
 from league.arena.games import enter, load_settings
 from league.arena.networks import architecture_of
 from league.bench import MOST_REPEATS, machine
 from league.envs import registry
 from league.errors import UsageError
+from league.phases import advance
 from league.policies.actor_critic import ActorCritic
 from league.policies.torso import in_words
 from league.schema import MAX_ROWS, MAX_THREADS, check_number
@@ -40,7 +40,7 @@ def bench_torso(
     check_number("rows", rows, 2, MAX_ROWS, "rows of a step")
     check_number("threads", threads, 1, MAX_THREADS, "threads of torch")
     check_number("repeats", repeats, 1, MOST_REPEATS, "times to measure")
-    config = lessons.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
+    config = curriculum.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
     if config.agent.policy:
         raise UsageError(f"agent.policy={config.agent.policy}: a custom network has no torso; leave agent.policy out")
     torch.set_num_threads(threads)

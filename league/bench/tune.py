@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from league.arena import lessons
+from league.arena import curriculum
 from league.bench import MOST_SECONDS, parts_of
 from league.config.models import Config
 from league.device import describe_device, prepare_training
@@ -171,8 +171,8 @@ def _measured(trial: Trial, preset: str, env: str | None, overrides: Sequence[st
     config, spec, device, _ = settle("10m", preset, env, None, sets)
     epochs = config.at(0).learner.epochs
     config, spec, device, _ = settle("10m", preset, env, None, [*sets, "learner.epochs=1", "learner.segments=1"])
-    lessons.check(config, spec)
-    config = lessons.at_step(config.at(0), 0)
+    curriculum.check(config, spec)
+    config = curriculum.at_step(config.at(0), 0)
     check_memory(config, spec, device)
     torch.set_num_threads(trial.net_threads)
     play, learn = _rates(config, spec, device, seconds)

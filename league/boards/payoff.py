@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league.acts import act
 from league.boards.naming import SHORT_HASH, named_agents
 from league.boards.rating import games_of, rate_counts
 from league.errors import UsageError
@@ -26,6 +25,7 @@ from league.maths.metagame import (
 )
 from league.maths.pairs import PairCounts, PairSums
 from league.maths.ratings import Ratings, Unit
+from league.phases import phase
 from league.store.reading import Reader
 from league.types.results import Grid, Result
 
@@ -145,7 +145,7 @@ class Payoff(Result):
         return {**plain, "num_unmet": self.num_unmet}
 
 
-@act("payoff")
+@phase("payoff")
 def payoffs(store: Reader, run: str | None = None) -> tuple[Payoff, ...]:
     """One cross table a game, the latest run's first; with `run`, its own game's, of its snapshots and whom they met.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from league.acts import act
 from league.maths.davidson import Prior
 from league.maths.pairs import PairCounts
 from league.maths.ratings import DEFAULT_PRIOR, Ratings, bradley_terry, payoff_ratings
+from league.phases import phase
 from league.store.reading import Reader
 from league.store.rows import GameRow, Sampling
 
@@ -54,9 +54,9 @@ def rate_counts(
     also: agents that are rated even without a game.
     """
     if is_paid(counts, game):
-        with act("rate"):
+        with phase("rate"):
             return payoff_ratings(counts, game.anchor, agents=also)
     played = {*counts.seat0, *counts.seat1, *also}
     neighbours = [pair for lineage in lineages for pair in pairwise(agent for agent in lineage if agent in played)]
-    with act("rate"):
+    with phase("rate"):
         return bradley_terry(counts, game.anchor, lineage=neighbours, agents=also, prior=prior)

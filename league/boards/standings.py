@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import chdtrc
 
 from league.boards import plots
-from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH, best_of, find_rated, named_agents, unknown
 from league.boards.rating import Games, games_of, rate_counts
+from league.boards.selection import choose
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
 from league.maths.existence import Parameter
@@ -258,8 +258,8 @@ def leaderboard(
         against: an agent (`find_rated`) to which everyone's difference is wanted.
         sampling: how the nets chose in the games rated.
         prior: imagined draws an agent, and of each snapshot with the one before it; None: 1.25, 0: maximum likelihood.
-        is_brief: leave the less interesting agents of a long board out (`league.boards.brief`). Ratings and ranks are
-            those of the whole board; `superiority` is that over the next one shown.
+        is_brief: shorten a long board (`league.boards.selection`). Ratings and ranks are those of the
+            whole board; `superiority` is that over the next one shown.
 
     Raises:
         UsageError: no such run, game id or agent, the run plays another game than `game_id`, `against` has no rated

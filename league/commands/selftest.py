@@ -254,11 +254,11 @@ def _learning() -> tuple[Outcome, str]:
 
         def train(run: str, steps: int) -> str:
             sets = [*SETTINGS, f"run.total_steps={steps}"]
-            return league.train("smoke", env="brawl", run=run, seed=1, overrides=sets, store=store, watcher=()).newest
+            return league.train("smoke", env="brawl", run=run, seed=1, overrides=sets, store=store, callback=()).newest
 
         whole = train("whole", STEPS)
         train("half", STEPS // 2)
-        resume: Callable[..., Any] = partial(league.resume, store=store, watcher=())
+        resume: Callable[..., Any] = partial(league.resume, store=store, callback=())
         further = resume("half", steps=STEPS).newest
         back = resume("whole", at=STEPS // 2, name="back").newest
         agent = league.load("whole", store=store)

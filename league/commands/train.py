@@ -31,11 +31,11 @@ from league.errors import UsageError
 from league.printing import print_json
 
 if TYPE_CHECKING:
-    from league.printing.progress import TerminalWatcher
+    from league.printing.progress import TerminalCallback
     from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
-    from league.training.run import Watcher
+    from league.training.run import Callback
 
 PANEL = "Train"
 
@@ -83,18 +83,18 @@ def train(
     sets = settings.role_sets(given_sets)[0] if league is not None else given_sets
     verbosity = settings.verbosity(stage, config, sets)
     result: TrainResult | LeagueResult
-    watcher, trackers = _watchers(verbosity, output)
-    with watcher:
+    callback, trackers = _callbacks(verbosity, output)
+    with callback:
         given: dict[str, Any] = {
             **{"stage": stage, "preset": preset, "agent": agent, "env": env, "run": run, "steps": steps, "seed": seed},
             **{"device": device, "config_file": config, "overrides": given_sets},
             **{"bots": bot, "sampler": sampler, "policy": policy},
         }
         if league is not None:
-            result = train_league(league, learner=learner, **given, store=output.store, watcher=[watcher, trackers])
+            result = train_league(league, learner=learner, **given, store=output.store, callback=[callback, trackers])
         else:
-            result = train(fresh=fresh, **given, store=output.store, watcher=[watcher, trackers])
-    _finish(result, output, watcher)
+            result = train(fresh=fresh, **given, store=output.store, callback=[callback, trackers])
+    _finish(result, output, callback)
 
 
 @subcommand(PANEL)
@@ -150,8 +150,8 @@ def resume(
     row = opened.find_run(next((row.run for row in opened.learners() if run in (row.league, row.run)), run))
     sets = overrides or []
     verbosity = settings.changed(settings.of_run(row.run, row.config), sets).run.verbosity
-    watcher, trackers = _watchers(verbosity, output)
-    with watcher:
+    callback, trackers = _callbacks(verbosity, output)
+    with callback:
         result = resume(
             run,
             steps=steps,
@@ -165,9 +165,9 @@ def resume(
             device=device,
             overrides=sets,
             store=output.store,
-            watcher=[watcher, trackers],
+            callback=[callback, trackers],
         )
-    _finish(result, output, watcher)
+    _finish(result, output, callback)
 
 
 @subcommand(PANEL)
@@ -203,8 +203,8 @@ def exploit(
     """Train a new agent against A alone: a lower bound of A's exploitability."""
     from league.sessions.exploitability import exploit
 
-    watcher, trackers = _watchers(1, output)
-    with watcher:
+    callback, trackers = _callbacks(1, output)
+    with callback:
         result = exploit(
             agent,
             steps,
@@ -219,31 +219,31 @@ def exploit(
             device=device,
             overrides=overrides or (),
             store=output.store,
-            watcher=[watcher, trackers],
+            callback=[callback, trackers],
         )
-    _finish(result, output, watcher)
+    _finish(result, output, callback)
 
 
-def _watchers(verbosity: int, output: TrainingOutput) -> tuple[TerminalWatcher, Watcher]:
+def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback, Callback]:
     """Who shows a training, and what logs it."""
     from league.faces.trackers import track
-    from league.printing.progress import TerminalWatcher
+    from league.printing.progress import TerminalCallback
 
     if output.as_json and output.json_lines:
         raise UsageError("--json-lines: --json is one document at the end; pass only one of the two")
-    return TerminalWatcher(0 if output.quiet else verbosity, json_lines=output.json_lines), track(*output.log or ())
+    return TerminalCallback(0 if output.quiet else verbosity, json_lines=output.json_lines), track(*output.log or ())
 
 
-def _finish(result: TrainResult | LeagueResult | Exploit, output: TrainingOutput, watcher: TerminalWatcher) -> None:
+def _finish(result: TrainResult | LeagueResult | Exploit, output: TrainingOutput, callback: TerminalCallback) -> None:
     """What is printed of a training that has ended: where it stands, and what can be done next."""
     from league.printing.answers import endings, print_ending
 
-    for line in endings(result, output.store) if watcher.verbosity else ():
+    for line in endings(result, output.store) if callback.verbosity else ():
         output.say(line)
     if output.as_json:
         print_json(result)
-    elif not watcher.json_lines:
+    elif not callback.json_lines:
         print_ending(result)
-    watcher.result(result)
+    callback.result(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)

@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from league.acts import gauging
 from league.errors import one_line
+from league.phases import gauging
 from league.printing.dashboard import clock, spark
 from league.printing.figures import LearnerFigures, Opponent
-from league.training.run import Report, Start, Watcher
+from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
     from league.boards.standings import Rated
@@ -35,7 +35,7 @@ BAR = (
 )
 
 
-class Progress(Watcher):
+class Progress(Callback):
     """Shows a training, a learner of it after the other, and how far evaluations, tournaments and gates are.
 
     It is told in the cell's thread alone, and starts none.
@@ -83,7 +83,7 @@ class Progress(Watcher):
         self._said.append(message)
         self._show()
 
-    def of(self, name: str) -> Watcher:
+    def of(self, name: str) -> Callback:
         """The same panel, under the learner's name."""
         return _LearnerPanel(self, name)
 
@@ -125,7 +125,7 @@ class Progress(Watcher):
         return f"<div style='font-size:90%;line-height:1.5'>{''.join(parts)}</div>"
 
 
-class _LearnerPanel(Watcher):
+class _LearnerPanel(Callback):
     """What a panel hears of one learner of a league."""
 
     def __init__(self, panel: Progress, name: str) -> None:

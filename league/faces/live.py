@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, one_line
-from league.faces.gather import read
-from league.faces.kept import Films
 from league.faces.pages import CHARTS, SCRIPTS, SERVERS, STYLES, live_policy, need, page, part
+from league.faces.readings import read
 from league.faces.records import to_json
+from league.faces.stored_matches import Films
 from league.schema import check_number
 from league.store.store import Store
 

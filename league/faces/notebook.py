@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from league.faces.jupyter import Progress
-    from league.printing.progress import TerminalWatcher
+    from league.printing.progress import TerminalCallback
 
 MOST_CURVES = 8
 """That a table is drawn as where nobody says which."""
@@ -176,30 +176,30 @@ def in_notebook() -> bool:
 def shown(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with its progress shown: in a notebook below the cell, else that of a training on stderr.
 
-    A `watcher` that is given is the only one; `watcher=()` shows nothing; nor does `run.verbosity=0` on stderr.
+    A `callback` that is given is the only one; `callback=()` shows nothing; nor does `run.verbosity=0` on stderr.
     """
-    watches = "watcher" in signature(function).parameters
+    watches = "callback" in signature(function).parameters
 
     @wraps(function)
     def showing(*arguments: Any, **named: Any) -> Any:
-        if named.get("watcher") is not None or not (watches or in_notebook()):
+        if named.get("callback") is not None or not (watches or in_notebook()):
             return function(*arguments, **named)
         with _shown_by(signature(function).bind_partial(*arguments, **named).arguments) as progress:
-            return function(*arguments, **{**named, **({"watcher": progress} if watches else {})})
+            return function(*arguments, **{**named, **({"callback": progress} if watches else {})})
 
     return showing
 
 
-def _shown_by(given: Mapping[str, Any]) -> Progress | TerminalWatcher:
+def _shown_by(given: Mapping[str, Any]) -> Progress | TerminalCallback:
     """What shows the progress of a call with these arguments."""
     if in_notebook():
         from league.faces.jupyter import Progress
 
         return Progress()
-    from league.printing.progress import TerminalWatcher
+    from league.printing.progress import TerminalCallback
 
     verbosity = 1
     with suppress(LeagueError):  # the call raises it, too
         sets, _ = settings.role_sets(as_words(given.get("overrides", ())))
         verbosity = settings.verbosity(given.get("stage", "test50k"), given.get("config_file"), sets)
-    return TerminalWatcher(verbosity)
+    return TerminalCallback(verbosity)

@@ -11,13 +11,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from league.acts import act
 from league.arena.templates import packed
 from league.errors import DEFAULT_STORE, LeagueError, command
-from league.faces.gather import read
-from league.faces.kept import Films
 from league.faces.pages import CHARTS, need, page
+from league.faces.readings import read
 from league.faces.records import Document, to_json
+from league.faces.stored_matches import Films
+from league.phases import phase
 from league.schema import check_number
 from league.store.files import check_new, new_file
 from league.store.store import Store
@@ -96,7 +96,7 @@ def _check(document: Document, store: Path, say: Callable[[str], None]) -> None:
         say(f"without an update yet, so without curves: {', '.join(run.run for run in empty)}")
 
 
-@act("write the report")
+@phase("write the report")
 def _fitted(document: Document, films: Films, most: int, say: Callable[[str], None]) -> tuple[str, int]:
     """The page, with as many matches as there is room for; and how many these are."""
     found: dict[str, Any] = {**to_json(document), "films": {}}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from league.errors import LeagueError, UsageError, as_known, nearest, one_line
 from league.faces.sinks import CsvFile, Sink, TensorBoard, WeightsAndBiases
-from league.training.run import Report, Start, Watcher
+from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
     from league.boards.standings import Rated
@@ -33,7 +33,7 @@ GROUPS = {"action": "actions", "match": "stats", "pool": "league", "reward": "re
 
 
 def track(*names: str) -> Tracking:
-    """Gives a training's numbers to trackers: `league.train(..., watcher=league.track("tensorboard"))`.
+    """Gives a training's numbers to trackers: `league.train(..., callback=league.track("tensorboard"))`.
 
     Args:
         names: `tensorboard`, `wandb` or `csv`, each with `=FOLDER` if its files shall not lie in the run's own folder
@@ -65,7 +65,7 @@ def _missing(name: str) -> str:
     return f"log={name}: needs {package}, which is not installed; run `pip install 'league-engine[{name}]'`"
 
 
-class Tracking(Watcher):
+class Tracking(Callback):
     """The trackers of one run, or of each learner of a league; `track` makes it.
 
     Args:

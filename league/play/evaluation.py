@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from league.acts import advance
 from league.device import autocast, sent
 from league.errors import SnapshotError, UsageError, code_told
 from league.maths.pairs import PairCounts, PairSums, PlayedGame
 from league.maths.record import Record
+from league.phases import advance
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.recording import Recorder, Recording
 from league.play.seats import SeatView, bot_id, match_result, short_name
@@ -155,7 +155,7 @@ def play(
         recording: which matches are kept whole, in the `replay` of their rows; it changes nothing that is played.
         limit: most steps that all matches together may take. Past it play is broken off and the list is empty: only the
             short matches would be in it.
-        count: what the progress counts (`league.acts.advance`); None: these matches alone.
+        count: what the progress counts (`league.phases.advance`); None: these matches alone.
 
     Raises:
         UsageError: a pairing's games are odd or not positive, or a match does not end.

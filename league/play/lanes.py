@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from league.acts import act
 from league.errors import GuardError
+from league.phases import phase
 from league.play.checks import ArrayEntry, BatchError, check_finite, seed_of
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets, LearnerStep
@@ -126,7 +126,7 @@ class Lane:
         if self._strict is not None:
             self._strict.sample(self.matches.steps)
         self._check_opponents()
-        with act("game"):
+        with phase("game"):
             self.batch.step()
         check_finite(self.batch, is_played=True, before=None if self._strict is None else self._strict.now)
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.acts import act
 from league.device import autocast, sent
+from league.phases import phase
 from league.play.graphs import StepGraphs
 from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup
 from league.play.seats import SeatView, mask_type
@@ -212,7 +212,7 @@ class LaneNets:
         assert group.seats is not None and group.where is not None
         view = self.view
         obs, mask = view.see(group.seats)
-        with act("play_net"):
+        with phase("play_net"):
             action, log_prob, value = self.frozen.decide(group, obs, self._whole, mask, self._generator)
         view.act_all(action.index_select(0, group.where), torch.isfinite(log_prob).index_select(0, group.where))
         return obs, mask, action, log_prob, value
@@ -221,7 +221,7 @@ class LaneNets:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
         view = self.view
         obs, mask = view.see(self._own)
-        with act("play_net"):
+        with phase("play_net"):
             action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.act(self._own, action)
         self._reply(groups)
@@ -246,7 +246,7 @@ class LaneNets:
         for group in groups:
             legal = None if view.mask is None else self._others.legal[group.rows]
             seen = self._others.obs[group.rows]
-            with act("frozen_nets"):
+            with phase("frozen_nets"):
                 chosen, is_finite = self.frozen.step(group, seen, self._memory(group), legal, self._generator)
             self._others.action[group.rows] = chosen.to(self._others.action.dtype)
             self._others.is_finite[group.rows] = is_finite
@@ -256,7 +256,7 @@ class LaneNets:
         """A guest's decision in its rows."""
         seats = (self._own ^ 1).index_select(0, group.rows)
         obs, mask = self.view.see(seats)
-        with act("frozen_nets"):
+        with phase("frozen_nets"):
             chosen, is_finite = self.frozen.step(group, obs, self._memory(group), mask, self._generator)
         self.view.act(seats, chosen, is_finite)
 
@@ -272,11 +272,11 @@ class LaneNets:
         """(B,): what the learner's net expects from now on."""
         self.view.pull()
         obs, _ = self.view.see(self._own)
-        with act("play_net"):
+        with phase("play_net"):
             return self.policy.value(obs, self.state).float()
 
     def last_value(self, obs: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """`rows` (n,) on the device, and what the learner's net expects there after obs (n, obs_size): (n,)."""
         there, seen = (sent(x, self.device) for x in (rows, obs))
-        with act("play_net"):
+        with phase("play_net"):
             return there, self.policy.value(seen, self.state, rows=there).float()

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from league.acts import act
 from league.config.models import Config, LearnerConfig
 from league.device import autocast
 from league.errors import GuardError
+from league.phases import phase
 from league.play.buffer import RolloutBuffer, side_by_side
 from league.play.checks import BatchError, check_finite
 from league.play.graphs import StepGraphs
@@ -145,7 +145,7 @@ class Collector:
         """The opponents that rows play now."""
         return {opponent for lane in self.lanes for opponent in lane.matches.opponents}
 
-    @act("play")
+    @phase("play")
     @torch.no_grad()
     def collect(self, num_steps: int, update: int, num_segments: int = 1) -> Rollout:
         """Plays `num_segments` times `num_steps` steps of every row for the update number `update`, counted from 1.

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.acts import act
 from league.errors import GuardError
+from league.phases import phase
 from league.play.checks import ArrayEntry, BatchError, BeforeStep, mask_words, place
 from league.types import EXTERNAL, SEATS, BoolArray, MatchBatch
 
@@ -83,7 +83,7 @@ class StrictMasks:
         if self._cost is not None and not self._is_armed and self._spent + units * self._cost > most:
             self.now = None
             return
-        with act("strict_masks"):
+        with phase("strict_masks"):
             if self.now is None and self._cost is not None:
                 self.now, self._is_armed = self._moment(self._row), True
                 self._spent += self._count_time()

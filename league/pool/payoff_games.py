@@ -35,14 +35,14 @@ def measure_payoffs(run: Run, pool: Pool) -> None:
     if not others or not config.pool.payoff_games:
         return
     seeds = np.random.SeedSequence([run.seed, run.counters.update, STREAM]).generate_state(len(others)).tolist()
-    played = Contestant(newest, run.shelf.load_policy(newest))
+    played = Contestant(newest, run.artifacts.load_policy(newest))
     results: list[MatchResult] = []
     for first in range(0, len(others), NETS_AT_ONCE):
         chosen = slice(first, first + NETS_AT_ONCE)
         results += play(
             run.make_batch,
             [
-                Pairing(played, Contestant(o, run.shelf.load_policy(o)), config.pool.payoff_games, seed)
+                Pairing(played, Contestant(o, run.artifacts.load_policy(o)), config.pool.payoff_games, seed)
                 for o, seed in zip(others[chosen], seeds[chosen], strict=True)
             ],
             Origin(run.name, run.game_id),

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from league.acts import gauging
+from league.phases import gauging
 from league.printing import say
 from league.printing.tables import wrapped
 
@@ -61,7 +61,7 @@ def _is_a_tty(console: Console) -> bool:
 
 
 class Bar:
-    """Shows how far the engine is, as `league.acts.advance` tells; nothing where stderr is no terminal, or `quiet`."""
+    """Shows the progress that `league.phases.advance` gives; nothing where stderr is no terminal, or `quiet`."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet

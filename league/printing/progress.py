@@ -1,6 +1,6 @@
 """How a training looks from outside: a dashboard in a terminal, plain lines elsewhere, or a JSON object an event.
 
-These are callbacks (`league.training.run.Watcher`), which listen to the phases and change nothing.
+These are callbacks (`league.training.run.Callback`), which listen to the phases and change nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.live import Live
 from rich.text import Text
 
-from league.acts import gauging, listening
 from league.boards.readings import units
+from league.phases import gauging, listening
 from league.printing import print_json
 from league.printing.bars import Terminal
 from league.printing.dashboard import Screen, clock, picture
 from league.printing.figures import LearnerFigures
 from league.printing.sampling import Meter
 from league.training.evaluating import GAMES
-from league.training.run import Report, Start, Watcher
+from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
     from league.boards.standings import Rated
@@ -49,8 +49,8 @@ CROWDED = 0.2
 _log = logging.getLogger(__name__)
 
 
-class TerminalWatcher(Watcher):
-    """A `league.training.run.Watcher` that writes to stderr, or JSON lines to stdout.
+class TerminalCallback(Callback):
+    """A `league.training.run.Callback` that writes to stderr, or JSON lines to stdout.
 
     Args:
         verbosity: 0 says only errors, 1 shows progress, 2 plain lines for every update.
@@ -253,10 +253,10 @@ class TerminalWatcher(Watcher):
         self.console.tell(line)
 
 
-class _LearnerProgress(Watcher):
-    """What a league's watcher hears of one learner."""
+class _LearnerProgress(Callback):
+    """What a league's callback hears of one learner."""
 
-    def __init__(self, all_: TerminalWatcher, name: str) -> None:
+    def __init__(self, all_: TerminalCallback, name: str) -> None:
         self._all, self._name = all_, name
 
     def began(self, start: Start) -> None:
@@ -281,10 +281,10 @@ class _LearnerProgress(Watcher):
 
 
 class _Screen:
-    """Draws a watcher's picture again and again, in a thread of its own that takes next to nothing."""
+    """Draws a callback's picture again and again, in a thread of its own that takes next to nothing."""
 
-    def __init__(self, watcher: TerminalWatcher) -> None:
-        self._watcher, self._console = watcher, watcher.console
+    def __init__(self, callback: TerminalCallback) -> None:
+        self._callback, self._console = callback, callback.console
         self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop", redirect_stdout=False)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
@@ -307,7 +307,7 @@ class _Screen:
         began, drawn_at = time.process_time(), time.perf_counter()
         try:
             while not self._is_over.wait(SAMPLED_EVERY):
-                self._watcher.view.machine.sample()
+                self._callback.view.machine.sample()
                 since = time.perf_counter() - drawn_at
                 may = time.thread_time() <= FIRST_WORK + MOST_WORK * (time.process_time() - began)
                 if since >= (DRAWN_EVERY if may else DRAWN_AT_LEAST):
@@ -320,7 +320,7 @@ class _Screen:
 
     def _draw(self) -> None:
         width, height = self._console.size
-        lines = self._watcher.picture(width, max(height - 1, 1), self._is_over.is_set())
+        lines = self._callback.picture(width, max(height - 1, 1), self._is_over.is_set())
         shown = Text("\n", no_wrap=True, overflow="crop").join(lines)
         self._reflow(width)
         self._live.update(shown, refresh=True)

@@ -1,4 +1,4 @@
-"""Where a run's time goes, and what it takes of the machine: listens to acts and reads the system, and changes nothing.
+"""Where a run's time goes, and what it takes of the machine: listens to phases and reads the system.
 
 A `Meter` adds up the seconds of the thread that trains, by what it does; a `Machine` reads processor, memory and GPU.
 """
@@ -38,7 +38,7 @@ SETTLED = 5.0
 
 
 class Meter:
-    """A `league.acts.Listener`: the seconds of the thread that made it, by kind, each counted once."""
+    """A `league.phases.Listener`: the seconds of the thread that made it, by kind, each counted once."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -47,7 +47,7 @@ class Meter:
         self._seconds = dict.fromkeys(KINDS, 0.0)
 
     def __call__(self, name: str, begins: bool) -> None:
-        """An act begins or ends."""
+        """A phase begins or ends."""
         if threading.get_ident() != self._thread:
             return
         now, stack = time.perf_counter(), self._stack

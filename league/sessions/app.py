@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from league import config as settings
-from league.acts import act
 from league.arena import parts
 from league.arena.agents import check_seed
 from league.arena.games import difference, enter, find_again
@@ -22,6 +21,9 @@ from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import DEFAULT_STORE, UsageError, command
+from league.phases import phase
+from league.sessions.artifacts import FileArtifactStore
+from league.sessions.callbacks import Steady, steady
 from league.sessions.continuation import find_earlier, find_earlier_auto
 from league.sessions.folders import claimed, is_pruned
 from league.sessions.session import Plan, Session, TrainResult, new_row
@@ -35,12 +37,10 @@ from league.sessions.settling import (
     with_changes,
     words_for,
 )
-from league.sessions.shelf import FileShelf
-from league.sessions.steady import Steady, steady
 from league.signals import settings_kept
 from league.store.rows import RunRow
 from league.store.store import Store
-from league.training.run import Watcher
+from league.training.run import Callback
 
 
 @settings_kept()
@@ -61,7 +61,7 @@ def train(
     policy: object = None,
     fresh: bool = False,
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | Sequence[Watcher] | None = None,
+    callback: Callback | Sequence[Callback] | None = None,
 ) -> TrainResult:
     """Trains one run of a stage, against its own snapshots and the game's bots.
 
@@ -85,7 +85,7 @@ def train(
         policy: a custom network: an address, or a function or class `(GameSpec, AgentConfig) -> nn.Module` that
             follows `league.types.Policy`.
         store: the folder that has the run's folder, and those of others.
-        watcher: a callback, or several.
+        callback: a callback, or several.
 
     Raises:
         ConfigError: settings that cannot be run, for want of memory too; nothing has been written.
@@ -96,7 +96,7 @@ def train(
         begun, stage, preset=preset, agent=agent, env=env, run=run, seed=seed, device=device, config_file=config_file
     )
     own, overrides = {"bots": bots, "sampler": sampler, "policy": policy}, as_words(overrides, steps=steps)
-    with call(overrides=overrides, own=own, fresh=fresh, store=store, watcher=watcher) as session:
+    with call(overrides=overrides, own=own, fresh=fresh, store=store, callback=callback) as session:
         return session.go().results[0]
 
 
@@ -115,7 +115,7 @@ def begun(
     own: Mapping[str, object],
     fresh: bool,
     store: str | Path,
-    watcher: Watcher | Sequence[Watcher] | None,
+    callback: Callback | Sequence[Callback] | None,
 ) -> Iterator[Session]:
     """The session of a call of `train`, with its run's lock; a run that writes nothing within it leaves nothing.
 
@@ -124,9 +124,9 @@ def begun(
     Raises:
         ConfigError, StoreError: as `train`.
     """
-    watcher, say = steady(watcher)
-    name = enter(env, watcher.say)
-    given = enter_parts(**own, say=watcher.say)
+    callback, say = steady(callback)
+    name = enter(env, callback.say)
+    given = enter_parts(**own, say=callback.say)
     sets = [*given.sets, *as_words(overrides, agent), *([f"learner.device={device}"] if device else [])]
     config, spec, torch_device, explanation = settle(stage, preset, name, config_file, sets, store=store)
     check_settings(config, spec)
@@ -147,22 +147,22 @@ def begun(
             memory = check_memory(config, spec, torch_device)
             disk = check_disk(config, spec, torch_device, Path(store), earlier.run, earlier.steps)
     if reason:
-        watcher.say(reason)
+        callback.say(reason)
     stage = settings.stage_called(stage, config)
     row = new_row(run or "", config, seed, stage, settings.fingerprint(config), torch_device, preset)
     game_event = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
     claim = nullcontext(replace(row, run=earlier.run, id=earlier.id)) if earlier else claimed(opened, run, row)
     with claim as row:
-        watcher.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
+        callback.say(f"run {row.run}: {stage}, preset {preset}, seed {seed}, on {describe_device(torch_device)}")
         if explanation:
-            watcher.say(explanation)
-        watcher.say(memory)
-        watcher.say(disk)
+            callback.say(explanation)
+        callback.say(memory)
+        callback.say(disk)
         if game_event:
-            watcher.say(game_event)
+            callback.say(game_event)
         if unmet := parts.unmet(config):
-            watcher.say(unmet)
-        plan = plan_of(opened, row, earlier, config, torch_device, watcher, event)
+            callback.say(unmet)
+        plan = plan_of(opened, row, earlier, config, torch_device, callback, event)
         with session_of(replace(plan, game_event=game_event), is_locked=earlier is None) as session:
             yield session
 
@@ -178,7 +178,7 @@ class Again:
 
 
 @contextmanager
-def resumed(store: Store, run: str, again: Again, watcher: Steady) -> Iterator[Session]:
+def resumed(store: Store, run: str, again: Again, callback: Steady) -> Iterator[Session]:
     """The session of a run by itself that goes on, with its lock.
 
     Raises:
@@ -187,12 +187,12 @@ def resumed(store: Store, run: str, again: Again, watcher: Steady) -> Iterator[S
     row = store.find_run(run)
     need_alone(store, run)
     need_steps(row, again.overrides, store.path)
-    goes_on = made_ready(store, row, again, "resuming", watcher)
+    goes_on = made_ready(store, row, again, "resuming", callback)
     with session_of(goes_on(row)) as session:
         yield session
 
 
-def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Steady) -> Callable[[RunRow], Plan]:
+def made_ready(store: Store, row: RunRow, again: Again, what: str, callback: Steady) -> Callable[[RunRow], Plan]:
     """Checks that a run can go on from where its row stands, says how, and writes nothing.
 
     what: is done with it, for the first line.
@@ -204,21 +204,21 @@ def made_ready(store: Store, row: RunRow, again: Again, what: str, watcher: Stea
         ConfigError, UsageError: as `resume`.
     """
     run = row.run
-    changes = Changes(again.overrides, enter_parts(**again.own, say=watcher.say))
-    game_event = find_again(row.game, row.source, f"run {run}", again.env, watcher.say)
-    config, changed, part_event = with_changes(row, changes, watcher.say)
+    changes = Changes(again.overrides, enter_parts(**again.own, say=callback.say))
+    game_event = find_again(row.game, row.source, f"run {run}", again.env, callback.say)
+    config, changed, part_event = with_changes(row, changes, callback.say)
     device = choose_device(again.device or config.learner.device)
     spec = registry.spec(config.env.name, config.env.options)
     memory = check_memory(config, spec, device)
     disk = check_disk(config, spec, device, store.path, run, row.steps)
-    watcher.say(f"run {run}: {what} {changed.stage}, seed {row.seed}, on {describe_device(device)}")
-    watcher.say(memory)
-    watcher.say(disk)
+    callback.say(f"run {run}: {what} {changed.stage}, seed {row.seed}, on {describe_device(device)}")
+    callback.say(memory)
+    callback.say(disk)
 
     def plan(found: RunRow) -> Plan:
         now = replace(found, stage=changed.stage, config=changed.config, fingerprint=changed.fingerprint)
         now = replace(now, device=describe_device(device)).coming_from(registry.source(config.env.name))
-        plan = plan_of(store, now, found, config, device, watcher, changes.event)
+        plan = plan_of(store, now, found, config, device, callback, changes.event)
         return replace(plan, game_event=game_event, part_event=part_event)
 
     return plan
@@ -256,22 +256,22 @@ def need_steps(row: RunRow, overrides: Sequence[str], store: Path) -> None:
         raise UsageError(f"run={row.run}: it is finished at step {row.steps:,}; {longer(row, store)}")
 
 
-@act("wire")
+@phase("wire")
 def plan_of(
     store: Store,
     row: RunRow,
     found: RunRow | None,
     config: Config,
     device: torch.device,
-    watcher: Steady,
+    callback: Steady,
     event: str = "",
 ) -> Plan:
     """The plan of a run by itself: it meets its own snapshots, bots, and agents from elsewhere.
 
     row, found, event: as in `Plan`.
     """
-    shelf = FileShelf(store, row, config, device)
-    return Plan(row, found, config, device, shelf, watcher, event=event)
+    artifacts = FileArtifactStore(store, row, config, device)
+    return Plan(row, found, config, device, artifacts, callback, event=event)
 
 
 @contextmanager
@@ -281,8 +281,8 @@ def session_of(plan: Plan, *, is_locked: bool = False) -> Iterator[Session]:
     Raises:
         UsageError: it cannot go on, since its snapshots were pruned.
     """
-    store, run = plan.shelf.store, plan.row.run
-    with Session(store, [plan], plan.watcher, is_locked=is_locked) as session:
+    store, run = plan.artifacts.store, plan.row.run
+    with Session(store, [plan], plan.callback, is_locked=is_locked) as session:
         if plan.found is not None and is_pruned(store, run):
             raise UsageError(
                 f"run={run}: snapshots of it were pruned, so it cannot go on; begin a new run with"

@@ -1,6 +1,6 @@
 """Training a league: its learners are runs on one store, which take turns in one process or have one process each.
 
-What a learner sees of the others, and when they see it, is `league.sessions.shelf.LeagueShelf`.
+What a learner sees of the others, and when they see it, is `league.sessions.artifacts.LeagueArtifactStore`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.app import Again
+from league.sessions.artifacts import LeagueArtifactStore
+from league.sessions.callbacks import Steady, steady
 from league.sessions.folders import begin_runs, first_free, is_pruned
 from league.sessions.session import Plan, Session, TrainResult, new_row
 from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
-from league.sessions.shelf import LeagueShelf
-from league.sessions.steady import Steady, steady
 from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
-from league.training.run import Watcher
+from league.training.run import Callback
 from league.types import GameSpec
 from league.types.results import Grid, Result
 
@@ -91,7 +91,7 @@ def train_league(
     sampler: object = None,
     policy: object = None,
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | Sequence[Watcher] | None = None,
+    callback: Callback | Sequence[Callback] | None = None,
 ) -> LeagueResult:
     """Trains a league: main agents, main exploiters and league exploiters that meet each other's snapshots.
 
@@ -105,19 +105,19 @@ def train_league(
         learner: trains only this one, so that each can have a process of its own; without it they take turns.
         seed: random seed; every learner draws its own, and all begin with the same weights.
         store: its folder.
-        watcher: a callback, or several.
+        callback: a callback, or several.
 
     Raises:
         ConfigError: the file or the settings cannot be run; nothing has been written.
         UsageError: the name is taken, or another process trains one of the learners.
         StoreError, LeagueError: as `league.train`.
     """
-    watcher, say = steady(watcher)
+    callback, say = steady(callback)
     sets, figures = settings.role_sets(as_words(overrides, agent, steps))
     found = roster.load(league, figures)
     check_seed(seed)
-    game = enter(env, watcher.say)
-    given = enter_parts(bots, sampler, policy, watcher.say)
+    game = enter(env, callback.say)
+    given = enter_parts(bots, sampler, policy, callback.say)
     sets = [*given.sets, *sets, *([f"learner.device={device}"] if device else [])]
     settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
     configs = [_settle(settle_here, entry, found) for entry in found.learners]
@@ -125,26 +125,26 @@ def train_league(
     _need_learner(learner, [entry.name for entry in found.learners])
     check_name(run)
     opened = Store.create(Path(store), say)
-    name, asked = _begin(opened, run, found, configs, seed, watcher)
-    return _go_on(opened, name, learner, device, watcher, asked=asked)
+    name, asked = _begin(opened, run, found, configs, seed, callback)
+    return _go_on(opened, name, learner, device, callback, asked=asked)
 
 
-def resume_league(opened: Store, league: str, again: Again, watcher: Steady) -> LeagueResult:
+def resume_league(opened: Store, league: str, again: Again, callback: Steady) -> LeagueResult:
     """Carries on a league that was stopped, each learner from its last saved state; LEAGUE.NAME is one learner alone.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
         UsageError: all that would go on are finished.
     """
-    changes, learner = Changes(again.overrides, enter_parts(**again.own, say=watcher.say)), None
+    changes, learner = Changes(again.overrides, enter_parts(**again.own, say=callback.say)), None
     rows = {row.run: row for row in opened.learners()}
     if league in rows:
         league, learner = rows[league].league, league.removeprefix(f"{rows[league].league}.")
     for row in opened.runs():
         if row.run in rows and rows[row.run].league == league:
-            find_again(row.game, row.source, f"league {league}", again.env, watcher.say)
+            find_again(row.game, row.source, f"league {league}", again.env, callback.say)
             break
-    return _go_on(opened, league, learner, again.device, watcher, changes)
+    return _go_on(opened, league, learner, again.device, callback, changes)
 
 
 def _go_on(
@@ -152,7 +152,7 @@ def _go_on(
     league: str,
     learner: str | None,
     device: str | None,
-    watcher: Steady,
+    callback: Steady,
     changes: Changes | None = None,
     asked: Sequence[RunRow] = (),
 ) -> LeagueResult:
@@ -169,11 +169,11 @@ def _go_on(
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
     wanted = {run.run: run for run in asked}
     plans = [
-        plan_of(store, row, wanted.get(row.run), device, changes or Changes(), watcher, takes_turns=learner is None)
+        plan_of(store, row, wanted.get(row.run), device, changes or Changes(), callback, takes_turns=learner is None)
         for row in rows
         if learner is None or row.run == f"{league}.{learner}"
     ]
-    with Session(store, plans, watcher) as session:
+    with Session(store, plans, callback) as session:
         if session.is_finished:
             names = ", ".join(plan.row.run for plan in plans)
             raise UsageError(
@@ -181,7 +181,7 @@ def _go_on(
                 f" {_another(store, plans[0])}"
             )
         _need_whole_league(store, league, rows, plans)
-        _greet(league, rows, plans, watcher)
+        _greet(league, rows, plans, callback)
         done = session.go()
     is_finished = all(result.status == "finished" for result in done.results)
     return LeagueResult(
@@ -195,7 +195,7 @@ def plan_of(
     asked: RunRow | None,
     device: str | None,
     changes: Changes,
-    watcher: Steady,
+    callback: Steady,
     *,
     takes_turns: bool,
 ) -> Plan:
@@ -212,11 +212,11 @@ def plan_of(
     if asked is not None:
         _need_same_settings(store, learner.league, asked, found)
         row = replace(found, config=asked.config)
-    config, row, part_event = with_changes(replace(row, stage=STAGE), changes, watcher.say)
+    config, row, part_event = with_changes(replace(row, stage=STAGE), changes, callback.say)
     row = row.coming_from(registry.source(config.env.name))
     torch_device = choose_device(device or config.learner.device)
-    watcher = watcher.of(learner.run, takes_turns=takes_turns)
-    shelf = LeagueShelf(store, row, config, torch_device, learner=learner)
+    callback = callback.of(learner.run, takes_turns=takes_turns)
+    artifacts = LeagueArtifactStore(store, row, config, torch_device, learner=learner)
     figures = json.loads(learner.settings)
     make_pool = partial(
         LeaguePool,
@@ -226,11 +226,11 @@ def plan_of(
             ROLES[learner.role].model_validate(figures["role"]),  # type: ignore[index]
             figures["turn_steps"],
         ),
-        look=shelf.look,
+        look=artifacts.look,
         turns=1 if takes_turns else math.inf,
     )
     first, league = figures["seed"], learner.league
-    plan = Plan(row, found, config, torch_device, shelf, watcher, make_pool, first_weights=first, league=league)
+    plan = Plan(row, found, config, torch_device, artifacts, callback, make_pool, first_weights=first, league=league)
     game_event = difference(row.game, found.source, f"run {row.run}")
     return replace(plan, event=changes.event, game_event=game_event, part_event=part_event)
 
@@ -287,7 +287,7 @@ def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tup
 
 
 def _begin(
-    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, watcher: Steady
+    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, callback: Steady
 ) -> tuple[str, list[RunRow]]:
     """Writes the league's rows, unless it is there and the same; its name, and the rows as they were to be."""
     game = configs[0].env.name
@@ -299,7 +299,7 @@ def _begin(
     runs, _ = _rows(name, found, configs, seed)
     if not is_new:
         _need_same(store, name, runs)
-        watcher.say(f"league {name}: going on")
+        callback.say(f"league {name}: going on")
     return name, runs
 
 
@@ -363,14 +363,14 @@ def _another(store: Store, plan: Plan) -> str:
     return command("train", "--league", "FILE", "--env", plan.row.env, store=store.path)
 
 
-def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], watcher: Steady) -> None:
+def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], callback: Steady) -> None:
     """Says who trains, and refuses what does not fit into the memory."""
     for i, plan in enumerate(plans):
-        memory = check_memory(plan.config, plan.shelf.spec, plan.device, rivals=len(rows) - 1)
+        memory = check_memory(plan.config, plan.artifacts.spec, plan.device, rivals=len(rows) - 1)
         if i == 0:
             names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
-            watcher.say(f"league {league}: {names}, on {describe_device(plan.device)}")
-            watcher.say(f"{memory}, one learner at a time")
+            callback.say(f"league {league}: {names}, on {describe_device(plan.device)}")
+            callback.say(f"{memory}, one learner at a time")
 
 
 def _need_use(given: Given, configs: Sequence[Config]) -> None:

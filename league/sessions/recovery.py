@@ -11,8 +11,8 @@ from typing import Any
 from league.errors import SnapshotError
 from league.pool import league_pool
 from league.schema import MAX_COUNT, open_regular
+from league.sessions.artifacts import FileArtifactStore
 from league.sessions.folders import instead, read_manifest, set_aside, snapshots_of
-from league.sessions.shelf import FileShelf
 from league.snapshots.files import WEIGHTS, clean
 from league.store.segments import listing_of
 from league.training.run import Counters
@@ -21,7 +21,9 @@ _NAMES = ("newest", "evaluated")
 """Of `Counters` what is no number."""
 
 
-def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: bool = True) -> dict[str, Any]:
+def recovered_state(
+    artifacts: FileArtifactStore, tell: Callable[[str], None], *, examines: bool = True
+) -> dict[str, Any]:
     """A run's saved state, from which it goes on; what is damaged is told and written down.
 
     examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
@@ -30,17 +32,17 @@ def recovered_state(shelf: FileShelf, tell: Callable[[str], None], *, examines: 
         SnapshotError: the state is missing, damaged, another run's or of another version.
     """
     notes = list[str]()
-    state = shelf.read_state(notes.append)
-    counters = counters_of(state, shelf)
+    state = artifacts.read_state(notes.append)
+    counters = counters_of(state, artifacts)
     if examines:
-        notes += _examine(shelf, state)
+        notes += _examine(artifacts, state)
     for note in notes:
         tell(note)
-        shelf.rows.add_event(counters.update, "damage", note)
+        artifacts.rows.add_event(counters.update, "damage", note)
     return state
 
 
-def counters_of(state: Mapping[str, Any], shelf: FileShelf) -> Counters:
+def counters_of(state: Mapping[str, Any], artifacts: FileArtifactStore) -> Counters:
     """Where a run's saved state stands, once it is known to have what a run goes on from.
 
     Raises:
@@ -53,18 +55,18 @@ def counters_of(state: Mapping[str, Any], shelf: FileShelf) -> Counters:
                 raise ValueError(f"counters.{name}")
         if not all(isinstance(agent_id, str) for agent_id in state["pool"]["snapshots"]):
             raise ValueError("pool.snapshots")
-        if any(snapshot.run != shelf.row.run for snapshot in listing_of(state["rows"]).snapshots):
+        if any(snapshot.run != artifacts.row.run for snapshot in listing_of(state["rows"]).snapshots):
             raise ValueError("rows.snapshots")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SnapshotError(
-            f"{shelf.folder / 'state'}: damaged, or written by another version of league"
-            f" ({' '.join(str(error).split())[:80]}); {instead(shelf.store, shelf.row)}"
+            f"{artifacts.folder / 'state'}: damaged, or written by another version of league"
+            f" ({' '.join(str(error).split())[:80]}); {instead(artifacts.store, artifacts.row)}"
         ) from None
     return counters
 
 
 def forget_after(
-    shelf: FileShelf,
+    artifacts: FileArtifactStore,
     tell: Callable[[str], None],
     rows: Mapping[str, Any] | None,
     update: int,
@@ -83,27 +85,27 @@ def forget_after(
     Raises:
         StoreError: the disk refuses.
     """
-    num_matches = shelf.rows.restore(rows, update)
+    num_matches = artifacts.rows.restore(rows, update)
     if num_matches and not is_same:
         line = (
-            f"run={shelf.row.run}: {num_matches:,} matches of the rollout that ended the run do not count any more: new"
+            f"run={artifacts.row.run}: {num_matches:,} matches of the rollout that ended the run count no more: new"
             f" ones are played in their place"
         )
         tell(line)
-        shelf.rows.add_event(update, "replaced", line)
-    clean(shelf.folder / "snapshots")
-    for path in snapshots_of(shelf.folder):
+        artifacts.rows.add_event(update, "replaced", line)
+    clean(artifacts.folder / "snapshots")
+    for path in snapshots_of(artifacts.folder):
         if int(path.name) > steps:
             set_aside(path)
 
 
-def _examine(shelf: FileShelf, state: Mapping[str, Any]) -> list[str]:
+def _examine(artifacts: FileArtifactStore, state: Mapping[str, Any]) -> list[str]:
     """What is lost or damaged of a run: the rows that its state covers, and the files of those that it may meet."""
-    run, store = shelf.row.run, shelf.store
+    run, store = artifacts.row.run, artifacts.store
     notes = [
         f"{wrong}; training goes on, since it does not read them, but its {rows:,} rows are missing on boards: put the"
         f" file back from a copy"
-        for wrong, rows in shelf.rows.damaged(state["rows"])
+        for wrong, rows in artifacts.rows.damaged(state["rows"])
     ]
     members = {run: state["pool"]["snapshots"]} | league_pool.others_to_meet(state["pool"])
     for owner, agents in members.items():

@@ -8,15 +8,15 @@ from pathlib import Path
 from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, UsageError
 from league.sessions.app import Again, resumed
+from league.sessions.callbacks import steady
 from league.sessions.exploitability import Exploit, resume_exploiter
 from league.sessions.leagues import LeagueResult, resume_league
 from league.sessions.rewinding import rewound
 from league.sessions.session import TrainResult
-from league.sessions.steady import steady
 from league.signals import settings_kept
 from league.store import locks
 from league.store.store import Store
-from league.training.run import Watcher
+from league.training.run import Callback
 
 
 @settings_kept()
@@ -34,7 +34,7 @@ def resume(
     device: str | None = None,
     overrides: Overrides = (),
     store: str | Path = DEFAULT_STORE,
-    watcher: Watcher | Sequence[Watcher] | None = None,
+    callback: Callback | Sequence[Callback] | None = None,
 ) -> TrainResult | LeagueResult | Exploit:
     """Carries on what was stopped, from its last saved state, with the settings that it was started with.
 
@@ -54,7 +54,7 @@ def resume(
             it a fingerprint that no other run has, so no longer stage carries it on; with other `env.rows` the matches
             in play are dropped, their number is said, and new ones begin.
         store: its folder.
-        watcher: a callback, or several.
+        callback: a callback, or several.
 
     Returns:
         As `train`, `train_league` or `exploit`.
@@ -66,7 +66,7 @@ def resume(
             its game or a custom part has changed since, and was not named again.
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
-    watcher, say = steady(watcher)
+    callback, say = steady(callback)
     opened = Store.open(Path(store), say)
     own = {"bots": bots, "sampler": sampler, "policy": policy}
     again = Again(env, own, device, as_words(overrides, steps=steps))
@@ -75,13 +75,13 @@ def resume(
         raise UsageError(f"name={name}: a run keeps its name; give `at`, too, to begin a new one from a kept state")
     if take_over:
         for each in roles or [opened.find_run(run).run]:
-            locks.take_over(opened.path / each / locks.LOCK, watcher.say)
+            locks.take_over(opened.path / each / locks.LOCK, callback.say)
     if at is not None:
-        with rewound(opened, run, at, name, again, watcher) as session:
+        with rewound(opened, run, at, name, again, callback) as session:
             return session.go().results[0]
     if "exploiter" in roles.values():
-        return resume_exploiter(opened, run, again, watcher)
+        return resume_exploiter(opened, run, again, callback)
     if roles:
-        return resume_league(opened, run, again, watcher)
-    with resumed(opened, run, again, watcher) as session:
+        return resume_league(opened, run, again, callback)
+    with resumed(opened, run, again, callback) as session:
         return session.go().results[0]

@@ -17,9 +17,9 @@ from datetime import datetime
 from pathlib import Path
 
 from league import config as settings
-from league.acts import act
 from league.boards.naming import best_rated
 from league.errors import StoreError, UsageError
+from league.phases import phase
 from league.store.liveness import gate_lock
 from league.store.locks import alone, is_held
 from league.store.rows import RunRow, SnapshotRow
@@ -252,7 +252,7 @@ def _begun(store: Store, run: str) -> dict[int, Path]:
 
 def _remove(path: Path) -> None:
     try:
-        with act("delete files"):
+        with phase("delete files"):
             if path.is_dir():
                 shutil.rmtree(path)
             else:

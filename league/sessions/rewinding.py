@@ -17,10 +17,10 @@ from pathlib import Path
 from league import config as settings
 from league.errors import SnapshotError, StoreError, UsageError
 from league.sessions.app import Again, made_ready, need_steps, session_of
+from league.sessions.callbacks import Steady
 from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
 from league.sessions.session import Session
 from league.sessions.settling import check_name
-from league.sessions.steady import Steady
 from league.snapshots.files import INDEX, write_atomic
 from league.snapshots.kept import data_of, rewritten
 from league.snapshots.state import DamagedState, read_kept
@@ -31,7 +31,7 @@ from league.store.store import Store
 
 
 @contextmanager
-def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, watcher: Steady) -> Iterator[Session]:
+def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, callback: Steady) -> Iterator[Session]:
     """The session of a new run called `name` that begins with the state of `run` at a step, with its lock.
 
     Raises:
@@ -60,12 +60,12 @@ def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, wa
         status: RunStatus = "finished" if is_over else "stopped"
         then = replace(row, steps=counters["steps"], update=counters["update"], status=status)
         need_steps(then, again.overrides, opened.path)
-        plan = made_ready(opened, then, again, f"back to step {then.steps:,} of", watcher)
+        plan = made_ready(opened, then, again, f"back to step {then.steps:,} of", callback)
         new = replace(then, run=name or "", parent=run, status="stopped", started_at=now(), updated_at=now())
         with claimed(opened, name, new) as begun:
             begun = _begin(opened, row, begun, index)
             locks.close()
-            watcher.say(f"run {begun.run}: begins as {run} was at step {begun.steps:,}; {run} is left as it is")
+            callback.say(f"run {begun.run}: begins as {run} was at step {begun.steps:,}; {run} is left as it is")
             with session_of(plan(begun), is_locked=True) as session:
                 yield session
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import torch
 
 from league import config as settings
-from league.arena import lessons, networks
+from league.arena import curriculum, networks
 from league.arena.agents import STOPPED
 from league.arena.agreement import need_agreement
 from league.arena.frames import rows_of
@@ -35,10 +35,10 @@ from league.play.opponents import num_slots_for
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
 from league.pool.pool import Pool
+from league.sessions.artifacts import FileArtifactStore
+from league.sessions.callbacks import Steady
 from league.sessions.folders import configured_of, instead
 from league.sessions.recovery import counters_of, forget_after, recovered_state
-from league.sessions.shelf import FileShelf
-from league.sessions.steady import Steady
 from league.signals import on_signal, received
 from league.snapshots import io as snapshot_files
 from league.store.locks import alone
@@ -87,8 +87,8 @@ class Plan:
     """As it was in the store when the plan was made; None of a new run."""
     config: Config
     device: torch.device
-    shelf: FileShelf
-    watcher: Steady
+    artifacts: FileArtifactStore
+    callback: Steady
     make_pool: PoolMaker = Pool
     """A pool that says when a turn is over lets the others have theirs; another one never does."""
     first_weights: int | None = None
@@ -130,7 +130,7 @@ class _Learner:
 
     def take(self, row: RunRow, state: dict[str, Any]) -> None:
         """Where it stands, from its row in the store and its saved state."""
-        self.counters = counters_of(state, self.plan.shelf)
+        self.counters = counters_of(state, self.plan.artifacts)
         is_noted = (row.status, row.stage) == ("finished", self.plan.row.stage)
         self.is_finished = is_noted and self.counters.steps >= self.plan.config.run.total_steps
         self.is_in_turn = self.counters.steps < state["pool"].get("league", {}).get("turn_ends", 0)
@@ -138,15 +138,15 @@ class _Learner:
     def tell_start(self, counters: Counters) -> None:
         """Tells callbacks where it resumes."""
         plan, self.has_played = self.plan, True
-        plan.watcher.began(
+        plan.callback.began(
             Start(
                 run=plan.row.run,
                 steps=counters.steps,
                 update=counters.update,
                 total_steps=plan.config.run.total_steps,
                 config=settings.to_json(plan.config),
-                folder=plan.shelf.folder,
-                identity=plan.shelf.row.id,
+                folder=plan.artifacts.folder,
+                identity=plan.artifacts.row.id,
                 league=plan.league,
             )
         )
@@ -155,13 +155,13 @@ class _Learner:
         """Tells callbacks that this process trains it no more."""
         if self.has_played:
             status = "finished" if self.is_finished else "failed" if self.status == "failed" else "stopped"
-            self.plan.watcher.ended(self.counters.steps, status)
+            self.plan.callback.ended(self.counters.steps, status)
         self.has_played = False
 
     def result(self, signal: int) -> TrainResult:
         counters, status = self.counters, "finished" if self.is_finished else "stopped"
         by = 0 if self.is_finished else signal
-        store = self.plan.shelf.store.path
+        store = self.plan.artifacts.store.path
         return TrainResult(
             self.plan.row.run, counters.steps, counters.update, status, counters.newest, by, store, self.verdict
         )
@@ -185,12 +185,12 @@ class Session:
     Args:
         store: where all of them are.
         plans: the first one has the first turn.
-        watcher: the callback that hears of signals.
+        callback: the callback that hears of signals.
         is_locked: whether the caller holds the locks, as of a new run whose folder it made.
     """
 
-    def __init__(self, store: Store, plans: Sequence[Plan], watcher: Steady, *, is_locked: bool = False) -> None:
-        self._store, self._watcher, self._is_locked = store, watcher, is_locked
+    def __init__(self, store: Store, plans: Sequence[Plan], callback: Steady, *, is_locked: bool = False) -> None:
+        self._store, self._callback, self._is_locked = store, callback, is_locked
         self._learners = [_Learner(plan) for plan in plans]
         self._has_begun = False
         self._locks = ExitStack()
@@ -205,7 +205,7 @@ class Session:
         with ExitStack() as locks:
             for learner in self._learners:
                 if not self._is_locked:
-                    locks.enter_context(alone(learner.plan.row.run, learner.plan.shelf.folder))
+                    locks.enter_context(alone(learner.plan.row.run, learner.plan.artifacts.folder))
                 self._look(learner)
             self._locks = locks.pop_all()
         return self
@@ -223,8 +223,8 @@ class Session:
     def go(self) -> SessionEnd:
         """Trains until all are finished or a signal comes, and leaves their true status in the store."""
         if self._learners and (told := slowness(self._learners[0].plan.device)):
-            self._watcher.say(told)
-        with stop_on_signals(self._watcher.say):
+            self._callback.say(told)
+        with stop_on_signals(self._callback.say):
             try:
                 for turn in itertools.count():
                     waiting = [learner for learner in self._learners if not learner.is_finished]
@@ -243,7 +243,7 @@ class Session:
     @property
     def _must_stop(self) -> bool:
         """Whether a signal came, or a callback has ended it."""
-        return bool(received()) or self._watcher.is_over
+        return bool(received()) or self._callback.is_over
 
     @property
     def plans(self) -> Sequence[Plan]:
@@ -257,7 +257,7 @@ class Session:
         """
         [learner] = self._learners
         if told := slowness(learner.plan.device):
-            self._watcher.say(told)
+            self._callback.say(told)
         run, state = self._wire(learner)
         return replace(run, is_over=lambda: False), state  # the loop is not ours to end
 
@@ -288,8 +288,8 @@ class Session:
                 f" {instead(self._store, now)}"
             )
         learner.status = now.status
-        if plan.shelf.has_begun():
-            learner.take(now, plan.shelf.read_state())
+        if plan.artifacts.has_begun():
+            learner.take(now, plan.artifacts.read_state())
 
     def _begin(self, forget: Callable[[], None]) -> None:
         """Writes down what this call makes of its learners, once the first of them has all that it plays with.
@@ -297,9 +297,9 @@ class Session:
         forget: what a turn's learner does before it plays.
         """
         for learner in () if self._has_begun else self._learners:
-            learner.plan.shelf.keep_guests()
+            learner.plan.artifacts.keep_guests()
             if learner.plan.found is None:
-                learner.plan.shelf.begin()
+                learner.plan.artifacts.begin()
             elif not learner.is_finished:
                 self._write_settings(learner)
         self._has_begun = True
@@ -308,9 +308,9 @@ class Session:
     def _write_settings(self, learner: _Learner) -> None:
         plan, update = learner.plan, learner.counters.update
         assert plan.found is not None
-        rows = plan.shelf.rows
+        rows = plan.artifacts.rows
         if configured_of(plan.row) != configured_of(plan.found):
-            plan.shelf.configure()
+            plan.artifacts.configure()
         learner.status = "running"
         rows.note(status="running")
         if plan.event and update:
@@ -350,9 +350,9 @@ class Session:
     def _end_turn(self, learner: _Learner, status: RunStatus) -> None:
         learner.is_finished = status == "finished"
         self._note(learner, status)
-        learner.plan.watcher.turn_over()
+        learner.plan.callback.turn_over()
         if learner.is_finished:
-            learner.plan.shelf.drop_stopped()
+            learner.plan.artifacts.drop_stopped()
         if learner.is_finished and learner.plan.has_alarms:
             self._sound_alarms(learner)
             if settings.longer_stages(learner.plan.row.stage, learner.counters.steps):
@@ -380,12 +380,12 @@ class Session:
             The state, and what forgets, before anything is played, what was written past it.
         """
         plan, name = learner.plan, learner.plan.row.run
-        forget = partial(forget_after, plan.shelf, plan.watcher.say)
-        if not plan.shelf.has_begun():
+        forget = partial(forget_after, plan.artifacts, plan.callback.say)
+        if not plan.artifacts.has_begun():
             if plan.found is not None and (plan.found.status, plan.found.update) != ("stopped", 0):
-                plan.watcher.say(f"run {name}: it ended before its first state was saved, so it begins at step 0")
+                plan.callback.say(f"run {name}: it ended before its first state was saved, so it begins at step 0")
             return None, partial(forget, None, -1, -1, is_same=True) if plan.found is not None else lambda: None
-        state = recovered_state(plan.shelf, plan.watcher.say, examines=not learner.is_examined)
+        state = recovered_state(plan.artifacts, plan.callback.say, examines=not learner.is_examined)
         counters, covered = state["counters"], state.pop("rows")
         del state["id"]
         forget = partial(
@@ -394,38 +394,38 @@ class Session:
         learner.is_examined = True
         if state["pool"].get("league", {}).get("is_resetting"):
             first = state["pool"]["snapshots"][0]
-            start_again(state, snapshot_files.load(plan.shelf.folder / "snapshots" / f"{0:010d}")[1])
+            start_again(state, snapshot_files.load(plan.artifacts.folder / "snapshots" / f"{0:010d}")[1])
             told = f"back to the first weights at step {counters['steps']:,}"
 
             def forget_and_tell() -> None:
                 forget()
-                plan.shelf.rows.add_event(counters["update"] + 1, "reset", f"{told}, {first[:12]}")
+                plan.artifacts.rows.add_event(counters["update"] + 1, "reset", f"{told}, {first[:12]}")
 
-            plan.watcher.say(told)
+            plan.callback.say(told)
             return state, forget_and_tell
         return state, forget
 
     def _note(self, learner: _Learner, status: RunStatus) -> None:
         counters, learner.status = learner.counters, status
         with suppress(SnapshotError):  # what the run ended with has told it
-            learner.plan.shelf.settle()
-        rows = learner.plan.shelf.rows
+            learner.plan.artifacts.settle()
+        rows = learner.plan.artifacts.rows
         rows.note(status=status, steps=counters.steps, update=counters.update)
         rows.flush(force=True)
 
     def _stop(self) -> None:
         for learner in self._learners:
             if not learner.is_finished and learner.status != "failed":
-                learner.plan.shelf.rows.note(status="stopped")
+                learner.plan.artifacts.rows.note(status="stopped")
 
     def _keep_stopped(self) -> None:
         """The weights of all learners that were stopped on their way are agents from now on: RUN@stopped."""
         for learner in self._learners:
-            shelf, say = learner.plan.shelf, learner.plan.watcher.say
+            artifacts, say = learner.plan.artifacts, learner.plan.callback.say
             if learner.is_finished or learner.status == "failed" or not learner.counters.update:
                 continue
             try:
-                shelf.keep_stopped()
+                artifacts.keep_stopped()
                 say(f"the weights of now are {learner.plan.row.run}@{STOPPED}, until the run is stopped again or ends")
             except (SnapshotError, StoreError) as error:
                 say(f"no {learner.plan.row.run}@{STOPPED}: {error}")
@@ -436,9 +436,9 @@ class Session:
 
     def _sound_alarms(self, learner: _Learner) -> None:
         """At a stage's end, says what the store shows to be wrong with the run."""
-        say = learner.plan.watcher.say
+        say = learner.plan.callback.say
         try:
-            for line in sound(self._store, learner.plan.shelf.rows, learner.counters.update):
+            for line in sound(self._store, learner.plan.artifacts.rows, learner.counters.update):
                 say(line)
         except StoreError as error:
             say(f"no alarms looked for: {error}")
@@ -448,7 +448,7 @@ class Session:
         try:
             verdict = judge(self._store, learner.plan.row.run)
         except StoreError as error:
-            learner.plan.watcher.say(f"no verdict: {error}")
+            learner.plan.callback.say(f"no verdict: {error}")
             return
         if verdict is not None:
             learner.verdict = "\n".join(verdict.lines())
@@ -456,60 +456,60 @@ class Session:
 
 def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
-    row, config, shelf = plan.row, plan.config, plan.shelf
+    row, config, artifacts = plan.row, plan.config, plan.artifacts
     taught = lessons_of(config)
     for game_id in dict.fromkeys([row.game_id, *(lesson.game_id for lesson in taught)]):
-        shelf.rows.add_game(GameRow.of(game_id, shelf.spec))
+        artifacts.rows.add_game(GameRow.of(game_id, artifacts.spec))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
-        policy = networks.make_policy(config, shelf.spec)
+        policy = networks.make_policy(config, artifacts.spec)
     if plan.begins_as:
-        cast(torch.nn.Module, policy).load_state_dict(shelf.load_policy(plan.begins_as).state_dict())
+        cast(torch.nn.Module, policy).load_state_dict(artifacts.load_policy(plan.begins_as).state_dict())
     cast(torch.nn.Module, policy).to(plan.device)
     return Run(
         name=row.run,
         config=config,
         env=row.env,
-        actions=rows_of(shelf.spec.action, registry.action_names(config.env.name, config.env.options)),
-        game=shelf.game.model_dump(mode="json"),
+        actions=rows_of(artifacts.spec.action, registry.action_names(config.env.name, config.env.options)),
+        game=artifacts.game.model_dump(mode="json"),
         game_id=row.game_id,
         seed=row.seed,
         device=plan.device,
         policy=policy,
-        spec=shelf.spec,
+        spec=artifacts.spec,
         make_batch=partial(make_batch, config),
         make_stack=partial(make_stack, policy, config),
         stack_for=partial(networks.make_stack, num_slots=1, precision=config.learner.precision),
-        shelf=shelf,
-        store=shelf.store,
-        watcher=plan.watcher,
+        artifacts=artifacts,
+        store=artifacts.store,
+        callback=plan.callback,
         make_pool=plan.make_pool,
         lessons=taught,
         products=products_of(
             plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON, has_tf32=has_bf16(plan.device)
         ),
         rate=partial(_rate, plan),
-        is_over=lambda: plan.watcher.is_over,
+        is_over=lambda: plan.callback.is_over,
     )
 
 
 def _rate(plan: Plan, met: Met, update: int, agents: Mapping[str, str]) -> None:
     """Adds to the run's rows what an evaluation makes of its agents, and tells it."""
-    shelf = plan.shelf
-    game = GameRow.of(plan.row.game_id, shelf.spec)
-    elo = met.elo.get(shelf.rows.name, ELO_START), met.trained
+    artifacts = plan.artifacts
+    game = GameRow.of(plan.row.game_id, artifacts.spec)
+    elo = met.elo.get(artifacts.rows.name, ELO_START), met.trained
     counts = counts_of(list(met.games.values()))
-    rate_evaluation(shelf.rows, counts, elo, game, update, agents, shelf.taken, plan.watcher.rated)
+    rate_evaluation(artifacts.rows, counts, elo, game, update, agents, artifacts.taken, plan.callback.rated)
 
 
 def lessons_of(config: Config) -> tuple[Lesson, ...]:
     """What the training rows of a run with these settings play, lesson by lesson."""
     found = []
     for number, lesson in enumerate(config.env.curriculum, 1):
-        options = lessons.options_of(config, lesson)
+        options = curriculum.options_of(config, lesson)
         game_id = registry.game_id(config.env.name, options)
         make = partial(make_batch, settings.with_options(config, options))
-        found.append(Lesson(number, lesson.begins, game_id, make, lessons.words(lesson.options)))
+        found.append(Lesson(number, lesson.begins, game_id, make, curriculum.words(lesson.options)))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 
 from league import config as settings
-from league.arena import lessons, parts
+from league.arena import curriculum, parts
 from league.arena.fitting import check_mix
 from league.arena.games import load_settings
 from league.arena.networks import architecture_of, make_policy
@@ -27,8 +27,8 @@ from league.envs.contract.games import check_quickly
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
-from league.sessions.guests import resolved
-from league.sessions.trying import try_parts
+from league.sessions.external_agents import resolved
+from league.sessions.part_checks import try_parts
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
 from league.store.files import store_folder
 from league.store.rows import RunRow
@@ -156,7 +156,7 @@ def check_settings(config: Config, spec: GameSpec) -> None:
     check_mix(config, spec)
     check_encoder(config, spec)
     check_quickly(config.env.name, config.env.options)
-    lessons.check(config, spec)
+    curriculum.check(config, spec)
     try_parts(config, spec)
 
 

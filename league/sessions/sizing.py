@@ -21,7 +21,7 @@ from league.play.rollout import joins_learner, num_lanes
 from league.play.seats import mask_type
 from league.pool.payoff_games import NETS_AT_ONCE
 from league.schema import MAX_COUNT
-from league.sessions.transient import Peak
+from league.sessions.peak_memory import Peak
 from league.snapshots.writer import RECENT_BYTES
 from league.types import SEATS, GameSpec, Policy
 

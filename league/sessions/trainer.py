@@ -23,16 +23,16 @@ from league.play import randomness
 from league.play.evaluation import Summary
 from league.pool.pool import Pool
 from league.sessions.app import Again, begun, resumed
-from league.sessions.by_hand import ByHand, need_like
+from league.sessions.callbacks import steady
+from league.sessions.custom_loop import ByHand, need_like
 from league.sessions.session import Session, TrainResult
-from league.sessions.steady import steady
 from league.signals import on_signal
 from league.store.rows import RunStatus
 from league.store.store import Store
 from league.training.evaluating import evaluated_before
 from league.training.loop import stopped_by_alarm
-from league.training.run import Counters, Watcher
-from league.training.telling import warn_of_silent_rewards
+from league.training.reports import warn_of_silent_rewards
+from league.training.run import Callback, Counters
 from league.training.training import Training
 from league.types import Policy, Rollout
 from league.types.arguments import typed
@@ -55,7 +55,7 @@ class Trainer:
 
     Args:
         stage, preset, agent, env, run, steps, seed, device, config_file, overrides: as for `league.train`.
-        bots, sampler, policy, fresh, store, watcher: likewise.
+        bots, sampler, policy, fresh, store, callback: likewise.
 
     Raises:
         ConfigError, StoreError: as `league.train`; nothing has been written.
@@ -80,7 +80,7 @@ class Trainer:
         policy: object = None,
         fresh: bool = False,
         store: str | Path = DEFAULT_STORE,
-        watcher: Watcher | Sequence[Watcher] | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
     ) -> None:
         call = partial(
             begun,
@@ -94,7 +94,9 @@ class Trainer:
             config_file=config_file,
         )
         own = {"bots": bots, "sampler": sampler, "policy": policy}
-        self._open(call(overrides=as_words(overrides, steps=steps), own=own, fresh=fresh, store=store, watcher=watcher))
+        self._open(
+            call(overrides=as_words(overrides, steps=steps), own=own, fresh=fresh, store=store, callback=callback)
+        )
 
     @classmethod
     @typed
@@ -110,18 +112,18 @@ class Trainer:
         device: str | None = None,
         overrides: Overrides = (),
         store: str | Path = DEFAULT_STORE,
-        watcher: Watcher | Sequence[Watcher] | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
     ) -> Self:
         """The trainer of a run that was stopped, from its last saved state.
 
         Args:
-            run, steps, env, bots, sampler, policy, device, overrides, store, watcher: as for `league.resume`.
+            run, steps, env, bots, sampler, policy, device, overrides, store, callback: as for `league.resume`.
 
         Raises:
             ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
         """
         trainer = cls.__new__(cls)
-        heard, say = steady(watcher)
+        heard, say = steady(callback)
         own = {"bots": bots, "sampler": sampler, "policy": policy}
         again = Again(env, own, device, as_words(overrides, steps=steps))
         trainer._open(resumed(Store.open(Path(store), say), run, again, heard))
@@ -141,7 +143,7 @@ class Trainer:
         with ExitStack() as stack:
             self._session = stack.enter_context(opening)
             run, state = self._session.wire_alone()
-            self._shelf = self._session.plans[0].shelf
+            self._artifacts = self._session.plans[0].artifacts
             self._training = Training(run, state)
             stack.callback(self._training.close)
             try:
@@ -150,7 +152,7 @@ class Trainer:
             except BaseException:
                 self._session.end_alone(run.counters, "failed")
                 raise
-            self._by_hand = ByHand(self._training, self._shelf)
+            self._by_hand = ByHand(self._training, self._artifacts)
             self._stack = stack.pop_all()
         self._is_open, self._process = True, os.getpid()
         self._at_exit = partial(_close_forgotten, weakref.ref(self))
@@ -195,8 +197,8 @@ class Trainer:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another rollout may be played: it is open and not finished, and no error or watcher has ended it."""
-        is_over = self._is_broken or self._session.plans[0].watcher.is_over
+        """Whether another rollout may be played: it is open and not finished, and no error or callback has ended it."""
+        is_over = self._is_broken or self._session.plans[0].callback.is_over
         return self._is_open and not is_over and not self.is_finished
 
     @property
@@ -306,7 +308,7 @@ class Trainer:
             elif joins and agent_id not in training.pool.snapshots:
                 training.snapshot()
                 self._by_hand.mark("snapshots join the pool out of their schedule")
-            self._shelf.settle()
+            self._artifacts.settle()
         return agent_id
 
     @typed
@@ -387,7 +389,7 @@ class Trainer:
         except LeagueError as trouble:
             if kind is None:
                 raise
-            self._training.run.watcher.say(str(trouble))
+            self._training.run.callback.say(str(trouble))
 
     def __del__(self) -> None:
         if getattr(self, "_is_open", False) and self._process == os.getpid() and not sys.is_finalizing():
@@ -452,7 +454,7 @@ class Trainer:
         training = self._training
         if self._is_broken or not (self._is_open or is_last):
             why = "an error has ended it" if self._is_broken else "it is closed"
-            again = command("resume", self.run, store=self._shelf.store.path)
+            again = command("resume", self.run, store=self._artifacts.store.path)
             raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
         device = training.run.device
         self._has_changed = self._by_hand.look() or self._has_changed or not is_last
@@ -475,7 +477,7 @@ class Trainer:
             _tell_python(number)
 
     def _note(self, number: int) -> None:
-        self._training.run.watcher.say("stopping after this update; press again to quit at once")
+        self._training.run.callback.say("stopping after this update; press again to quit at once")
 
     def _need_no_rollout(self, act: str) -> None:
         if self._rollout is not None and not self._is_broken:

@@ -106,13 +106,13 @@ def _timed(con: Cursor, seconds: float, reasons: list[str]) -> Iterator[None]:
             if reasons:
                 con.interrupt()
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    callback = threading.Thread(target=watch, daemon=True)
+    callback.start()
     try:
         yield
     finally:
         is_over.set()
-        watcher.join()
+        callback.join()
 
 
 def _fetch(result: Cursor, most: int) -> list[tuple[Any, ...]]:

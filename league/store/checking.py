@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from league.acts import advance
 from league.errors import UsageError, plain, quoted
+from league.phases import advance
 from league.store.codec import MAX_MATCH_SEED, naive
 from league.store.formats import WINNERS, bad, batch_of, format_of, lines_of, name_problem
 from league.store.pgn import UNDECIDED

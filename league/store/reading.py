@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from league.acts import act
 from league.errors import UsageError, nearest
 from league.maths.pairs import SUMS, PairCounts, PairSums
 from league.maths.record import Record
+from league.phases import phase
 from league.schema import MAX_COUNT, check_number
 from league.store.asking import QUERY_SECONDS, ask, check_length
 from league.store.codec import Row, aware, from_columns
@@ -128,7 +128,7 @@ class Reader:
         """A run's matches of one kind, in key order."""
         return self._rows(MatchResult, "matches", run=run, kind=kind)
 
-    @act("read matches")
+    @phase("read matches")
     def games_played(
         self, kind: Literal["training", "evaluation"], run: str | None = None, game_id: str | None = None
     ) -> list[tuple[MatchResult, datetime]]:

@@ -19,8 +19,8 @@ from typing import Annotated, Any, Self
 import duckdb
 from pydantic import Field, model_validator
 
-from league.acts import act
 from league.errors import StoreError
+from league.phases import phase
 from league.schema import FrozenModel, Natural, open_regular
 from league.store.codec import KINDS, Columns, as_arrays, encoded, rule_of
 from league.store.files import replace_whole, sync, temporary
@@ -92,7 +92,7 @@ def write_listing(folder: Path, listing: Listing) -> None:
     replace_whole(folder / LISTING, listing.model_dump_json().encode())
 
 
-@act("write rows")
+@phase("write rows")
 def write_segment(folder: Path, kind: str, number: int, rows: Sequence[Columns]) -> Segment:
     """Writes rows of one kind as segment `number`; it counts once a listing names it.
 
@@ -107,7 +107,7 @@ def write_segment(folder: Path, kind: str, number: int, rows: Sequence[Columns])
         con.unregister("batch")
 
 
-@act("merge rows")
+@phase("merge rows")
 def merge(folder: Path, kind: str, number: int, segments: Sequence[Segment]) -> Segment:
     """Writes the rows of several segments as one, synced.
 
@@ -147,7 +147,7 @@ def sync_rows(path: Path) -> None:
         StoreError: the disk refuses.
     """
     try:
-        with act("sync a file"):
+        with phase("sync a file"):
             sync(path)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}; see to its disk, then try again") from None

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from league.acts import act
 from league.errors import StoreError, UsageError, nearest
+from league.phases import phase
 from league.store.files import CATALOGUE, store_folder
 from league.store.folder import (
     DECISION,
@@ -162,7 +162,7 @@ class Store(Reader):
 
     # Gates.
 
-    @act("begin a gate")
+    @phase("begin a gate")
     def begin_gate(self, gate: GateRow, alpha_of: Callable[[int], float], locks: ExitStack) -> tuple[GateRow, Folder]:
         """Writes a gate that begins, at once, so that one which is broken off counts as an attempt, too.
 
@@ -185,7 +185,7 @@ class Store(Reader):
             folder.begin(self.identity("gate", gate.gate, gate=gate, begun=self._next_place()))
         return gate, folder
 
-    @act("end a gate")
+    @phase("end a gate")
     def end_gate(self, gate: GateRow, champion: str | None) -> GateRow:
         """Writes what a gate came to, once: what came first counts.
 
@@ -242,7 +242,7 @@ class Store(Reader):
 
     # Imports.
 
-    @act("import")
+    @phase("import")
     def add_import(
         self, row: ImportRow, fill: Callable[[Folder, Cursor], tuple[int, list[ImportRow]]]
     ) -> tuple[ImportRow, list[ImportRow]]:
@@ -301,7 +301,7 @@ class Store(Reader):
             if any(path.iterdir()) and is_held(path / LOCK) is False:  # one that was just made is empty
                 shutil.rmtree(path, ignore_errors=True)
 
-    @act("remove an import")
+    @phase("remove an import")
     def remove_import(self, run: str) -> ImportRow:
         """Deletes an import at once, all of it: its matches, and the agents that it alone brought.
 

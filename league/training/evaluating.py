@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from league.acts import act
 from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
+from league.phases import phase
 from league.play.evaluation import Contestant, Count, Pairing, Summary, num_rows, summarise
 from league.pool.pool import Pool
 from league.training.guards import Alarm
 from league.training.ladder import FIRST_ROW
+from league.training.reports import tell
 from league.training.run import Run
-from league.training.telling import tell
 from league.types import BOT_PREFIX, SEATS, MatchResult
 
 ALLOWANCE = 2_000
@@ -27,7 +27,7 @@ GAMES = "games"
 """What the progress of an evaluation counts."""
 
 
-@act("evaluate")
+@phase("evaluate")
 def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[dict[str, Summary], list[Alarm]]:
     """Plays the run's newest snapshot against every bot, its league's others, its guests and the step-0 one.
 
@@ -54,7 +54,7 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
         wanted[anchor] = max(wanted[anchor], config.run.anchor_games // SEATS)
     results = _play(run, run.contestant(agent_id), opponents, wanted, first_row)
     if (total := SEATS * sum(wanted.values())) > len(results):
-        run.watcher.say(
+        run.callback.say(
             f"evaluated at step {counters.steps:,} by {len(results):,} of {total:,} games, which is what"
             f" run.evaluate_share={config.run.evaluate_share:g} of the steps so far pays for"
         )
@@ -65,7 +65,7 @@ def evaluate(run: Run, pool: Pool, agent_id: str, first_row: int = 0) -> tuple[d
     those = [opponent for opponent in opponents if opponent in met]
     summaries = summaries_of(results, agent_id, nets, those, run.spec.payoff_bound)
     for opponent, (label, summary) in zip(those, summaries.items(), strict=True):
-        run.watcher.evaluated(counters.newest_steps, label, summary)
+        run.callback.evaluated(counters.newest_steps, label, summary)
         found = run.guards.judge_evaluation(
             config,
             counters.newest_steps - counters.reset_at,
@@ -89,7 +89,7 @@ def _opponents(run: Run, nets: Mapping[str, str]) -> dict[str, Contestant]:
         try:
             found[net] = run.contestant(net)
         except SnapshotError as error:
-            run.watcher.say(f"evaluating without {name}: {error}")
+            run.callback.say(f"evaluating without {name}: {error}")
     return found
 
 
@@ -173,8 +173,10 @@ def evaluated_before(run: Run, pool: Pool, agent_id: str) -> dict[str, Summary]:
 def names_of(run: Run, pool: Pool) -> dict[str, str]:
     """Whom an evaluation meets beside the native bots: agent id -> name."""
     nets = pool.rivals() | {pool.snapshots[0]: f"{run.name}@0"}
-    guests = [agent_id for agent_id in run.shelf.guests if not agent_id.startswith(BOT_PREFIX)]
-    return nets | {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in guests} | {b: b for b in run.shelf.bots}
+    guests = [agent_id for agent_id in run.artifacts.guests if not agent_id.startswith(BOT_PREFIX)]
+    return (
+        nets | {agent_id: f"{AGENT_PREFIX}{agent_id[:12]}" for agent_id in guests} | {b: b for b in run.artifacts.bots}
+    )
 
 
 def summaries_of(

@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from league.acts import act
 from league.errors import SnapshotError
 from league.maths.pairs import PairCounts
 from league.maths.ratings import Ratings, bradley_terry
 from league.maths.scheduling import narrowest
+from league.phases import phase
 from league.play.evaluation import Contestant, Pairing
 from league.training.run import Run
 from league.types import BOT_PREFIX, SEATS, MatchResult
@@ -26,7 +26,7 @@ FIRST_ROW = 1 << 25
 """Number of the first match row of these games: an evaluation may be at the same update, and has fewer rows."""
 
 
-@act("evaluate")
+@phase("evaluate")
 def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
     """Plays games of the newest snapshot against the panel, as many as `run.ladder_share` of the steps so far pays for.
 
@@ -59,7 +59,7 @@ def climb(run: Run, snapshots: Sequence[str]) -> list[MatchResult]:
         try:
             contestants[agent] = run.contestant(agent)
         except SnapshotError as error:
-            run.watcher.say(f"climbing the ladder without {agent[:12]}: {error}")
+            run.callback.say(f"climbing the ladder without {agent[:12]}: {error}")
     learner = run.contestant(newest)
     seeds = np.random.SeedSequence([run.seed, counters.update, FIRST_ROW]).generate_state(len(contestants)).tolist()
     pairings = [

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.acts import act
 from league.config.models import LearnerConfig
 from league.device import autocast, products, sent
 from league.errors import GuardError
+from league.phases import phase
 from league.play.graphs import StepGraphs
+from league.training.action_prediction import Foresight, encoding
 from league.training.finite import LastFinite, bad_rollout, bad_weights, first_bad
-from league.training.foresight import Foresight, encoding
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
 from league.training.magnet import Magnet
 from league.training.minibatch import Minibatch, UpdateData
@@ -105,7 +105,7 @@ class Learner:
             self._steered = min(1.0, RATE_FACTOR * self._steered)
         self._set_rate()
 
-    @act("learn")
+    @phase("learn")
     def update(self, rollout: Rollout) -> dict[str, float]:
         """One PPO update; returns its metrics (means over the minibatches, nats where it is information).
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from league.errors import LeagueError
+from league.training.reports import warn_of_silent_rewards
 from league.training.run import Ending, Run
 from league.training.saving import resume_command
-from league.training.telling import warn_of_silent_rewards
 from league.training.training import Training
 
 
@@ -16,8 +16,7 @@ def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
 
     Args:
         run: the parts; its counters say where it stands.
-        state: what the shelf was given to save by an earlier call, which this one empties; the run goes on from there,
-            bit for bit on a CPU.
+        state: what an earlier call saved, which this one empties; the run goes on from there, bit for bit on a CPU.
 
     Returns:
         Why it ended. After a reset the caller changes the state and calls again.

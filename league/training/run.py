@@ -136,7 +136,7 @@ class Start:
     """Whose learner it is."""
 
 
-class Watcher:
+class Callback:
     """Is told how a training goes. Write the methods that you need, and leave the others out.
 
     A method that returns False ends the run after its present update, saved, so that `resume` carries it on. What a
@@ -164,12 +164,12 @@ class Watcher:
     def say(self, message: str) -> None:
         """Something that a user should read."""
 
-    def of(self, name: str) -> Watcher | None:
+    def of(self, name: str) -> Callback | None:
         """Who is told of one learner of a league; None: `say` gets a line a turn."""
         return self
 
 
-class Shelf(Protocol):
+class ArtifactStore(Protocol):
     """Keeps a run's snapshots, states and evidence."""
 
     @property
@@ -213,7 +213,7 @@ class Shelf(Protocol):
 
 
 PoolMaker = Callable[[PoolConfig, Callable[[str], Policy], np.random.Generator, Sequence[str]], Pool]
-"""Makes a pool of its settings, `Shelf.load_policy`, what draws, and the guests."""
+"""Makes a pool of its settings, `ArtifactStore.load_policy`, what draws, and the guests."""
 Ending = Literal["finished", "stopped", "turn over", "reset"]
 """The stage's steps are done; a signal came; the pool's turn is over; the learner goes back to its first weights."""
 
@@ -249,9 +249,9 @@ class Run:
     """A batch of the game with so many rows."""
     make_stack: Callable[[], PolicyStack | None]
     """Plays frozen policies in one call; None where each is faster by itself."""
-    shelf: Shelf
+    artifacts: ArtifactStore
     store: Store
-    watcher: Watcher
+    callback: Callback
     make_pool: PoolMaker = Pool
     stack_for: MakeStack = field(default=lambda like: None)
     """The same for the nets like this one that meet in an evaluation, with room for one, which grows."""
@@ -303,16 +303,16 @@ class Run:
     @property
     def rows(self) -> Folder:
         """What the run writes."""
-        return self.shelf.rows
+        return self.artifacts.rows
 
     def contestant(self, agent_id: str) -> Contestant:
-        """An agent that the shelf has; those of the learner's architecture, which all are but guests, are one family.
+        """An agent of the artifact store; those of the learner's architecture are one family.
 
         Raises:
             SnapshotError: it is missing or damaged.
         """
-        is_guest = agent_id in self.shelf.guests or agent_id in self.shelf.bots
-        return Contestant(agent_id, self.shelf.load_policy(agent_id), None if is_guest else "own")
+        is_guest = agent_id in self.artifacts.guests or agent_id in self.artifacts.bots
+        return Contestant(agent_id, self.artifacts.load_policy(agent_id), None if is_guest else "own")
 
     def add_evaluation(self, results: Sequence[MatchResult]) -> None:
         """Gives the store games of an evaluation, once the snapshots that played them are there.
@@ -320,7 +320,7 @@ class Run:
         Raises:
             SnapshotError: a snapshot cannot be written.
         """
-        self.shelf.settle()
+        self.artifacts.settle()
         self.rows.add_matches(results)
         self.met.add(results)
 

@@ -60,13 +60,13 @@ def checkpoint(run: Run, state: dict[str, Any], *, must_succeed: bool, is_mark: 
         StoreError, SnapshotError: `must_succeed`, and the disk refused.
     """
     try:
-        run.shelf.save_state(state, is_mark=is_mark)
+        run.artifacts.save_state(state, is_mark=is_mark)
     except (StoreError, SnapshotError) as error:
         if must_succeed:
             raise
-        run.watcher.say(f"no checkpoint now, but the last one stands: {error}")
+        run.callback.say(f"no checkpoint now, but the last one stands: {error}")
         return False
-    run.watcher.saved(run.counters.steps)
+    run.callback.saved(run.counters.steps)
     return True
 
 
@@ -127,7 +127,7 @@ def restore(
     if matches is not None and counters.update:
         taken = collector.load_state_dict(matches, seed_after(run.seed, counters.update))
     for kind, line in told(run.name, state.pop("setting"), setting_of(run, collector), taken, seeded):
-        run.watcher.say(line)
+        run.callback.say(line)
         run.rows.add_event(counters.update, kind, line)
     if counters.update and (taken is None or taken.lost):
         if begins:
@@ -136,7 +136,7 @@ def restore(
     if taken is not None and saved is not None:
         is_drawn_alike = not (taken.is_reseeded or taken.is_regrouped)
         is_same, sentence = probe.compare(saved, probe.foresee(collector), is_drawn_alike=is_drawn_alike)
-        run.watcher.say(sentence)
+        run.callback.say(sentence)
         if not is_same:
             run.rows.add_event(counters.update, "probe", sentence)
     return counters.update > 0

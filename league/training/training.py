@@ -1,4 +1,4 @@
-"""A run under way: its parts, and the acts that its loop is made of."""
+"""A run under way: its parts, and the phases that its loop is made of."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from league.acts import act
 from league.config.models import Config
 from league.config.updates import next_snapshot_mark, smaller
 from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, Interrupted, LeagueError, code_told
+from league.phases import phase
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.play.graphs import StepGraphs
@@ -31,6 +31,7 @@ from league.training.guards import Alarm
 from league.training.ladder import climb
 from league.training.learner import Learner
 from league.training.recent import Recent, action_metrics, match_metrics
+from league.training.reports import report, tell
 from league.training.run import Counters, Ending, Lesson, Run
 from league.training.saving import (
     SaveClock,
@@ -41,7 +42,6 @@ from league.training.saving import (
     save_without_matches,
     state_of,
 )
-from league.training.telling import report, tell
 from league.types import Origin, Rollout
 
 OUT_OF_TURN = 1 << 24
@@ -50,12 +50,12 @@ update, and has fewer rows."""
 
 
 class Training:
-    """A run under way. `league.training.loop` calls its acts in their order; `league.Trainer` lets anybody call them.
+    """A run under way. `league.training.loop` calls its phases in their order; `league.Trainer` lets anybody call them.
 
     Args:
         run: the parts; its counters say where it stands.
-        state: what the shelf was given to save by an earlier training, which this one empties; the run goes on from
-            there, bit for bit on a CPU, once it is `going`.
+        state: what an earlier training saved, which this one empties; the run goes on from there, bit for bit on a
+            CPU, once it is `going`.
     """
 
     def __init__(self, run: Run, state: dict[str, Any] | None = None) -> None:
@@ -65,10 +65,10 @@ class Training:
         pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
         self.learner = Learner(run.policy, config.learner, learner_rng, run.device)
         if config.learner.compile == "compile":
-            self.learner.sequence = compiled(run.policy.sequence, run.watcher.say)
+            self.learner.sequence = compiled(run.policy.sequence, run.callback.say)
         elif run.device.type == "cuda" and config.learner.compile != "off":
-            self.learner.replay(StepGraphs(torch.Generator(run.device), "float32", run.watcher.say))
-        self.pool = run.make_pool(config.pool, run.shelf.load_policy, pool_rng, run.shelf.guests)
+            self.learner.replay(StepGraphs(torch.Generator(run.device), "float32", run.callback.say))
+        self.pool = run.make_pool(config.pool, run.artifacts.load_policy, pool_rng, run.artifacts.guests)
         self._state = state
         self._has_begun = False
         self._clock = SaveClock(config.run.checkpoint_minutes, bool(state))
@@ -90,7 +90,7 @@ class Training:
 
     @contextmanager
     def going(self) -> Iterator[None]:
-        """Within it the state is taken over and acts may be called; the global generators are the run's.
+        """Within it the state is taken over and phases may be called; the global generators are the run's.
 
         Raises:
             LeagueError: the memory is used up, a guard found what cannot be, or an alarm ends the run; the state has
@@ -152,7 +152,7 @@ class Training:
         update on."""
         return self._has_news or self._is_mark or bool(self.counters.update and self._clock.is_due)
 
-    # The acts.
+    # The phases.
 
     def snapshot(self) -> str:
         """Freezes the agent: a snapshot joins the pool, and is its newest agent. Returns its agent id."""
@@ -230,7 +230,7 @@ class Training:
         """Plays a rollout against opponents that the pool draws: `learner.segments` segments, which stand beside each
         other, of `learner.rollout_steps` steps of every row."""
         counters = self.counters
-        self.run.shelf.settle(wait=False)
+        self.run.artifacts.settle(wait=False)
         lesson = self.run.lesson_at(counters.steps_learned)
         if lesson.number != self.lesson.number:
             self._begin_lesson(lesson)
@@ -252,7 +252,7 @@ class Training:
             The metrics.
         """
         run, counters = self.run, self.counters
-        run.shelf.settle()  # before the update: an error of the disk leaves the run between two of them
+        run.artifacts.settle()  # before the update: an error of the disk leaves the run between two of them
         started = time.perf_counter()
         with settings_kept():
             metrics: dict[str, float] = self.learner.update(rollout)
@@ -274,15 +274,15 @@ class Training:
         run.rows.add_metrics(counters.update, counters.steps, metrics, self.pool.agent_metrics())
         run.rows.note(status="running", steps=counters.steps, update=counters.update)
         run.rows.flush()
-        run.watcher.report(report(run, metrics, self._recent, self._play_seconds + learned))
+        run.callback.report(report(run, metrics, self._recent, self._play_seconds + learned))
         self._alarms = tell(run, run.guards.judge(run.config, metrics, rollout.finished))
         self._follow_schedules()
         return metrics
 
     def close(self) -> None:
-        """Lets go of what play holds beside memory, such as worker processes, and of the shelf; no act may follow."""
+        """Closes worker processes and the artifact store; no phase may follow."""
         self.collector.close()
-        self.run.shelf.close()
+        self.run.artifacts.close()
 
     def reconfigure(self, config: Config) -> None:
         """Goes on with other figures of learning or of [run] (`league.Trainer.change`)."""
@@ -317,7 +317,7 @@ class Training:
 
     def _make_collector(self) -> Collector:
         run = self.run
-        calls = make_calls(run.config.learner, self._generator, run.make_stack(), run.watcher.say)
+        calls = make_calls(run.config.learner, self._generator, run.make_stack(), run.callback.say)
         origin = Origin(run.name, self.lesson.game_id)
         make_batch = self.lesson.make_batch
         return make_collector(run.config, run.policy, self.pool, calls, make_batch=make_batch, origin=origin)
@@ -328,7 +328,7 @@ class Training:
         dropped = f"; {self.collector.num_rows:,} matches in play are dropped" if self._has_matches else ""
         now = f"lesson {lesson.number} of {len(run.lessons)} ({lesson.words})" if lesson.number else "its own game"
         line = f"run={run.name}: from step {self.counters.steps:,} on training plays {now}{dropped}"
-        run.watcher.say(line)
+        run.callback.say(line)
         run.rows.add_event(update + 1, "lesson", line)
         self.lesson, self._has_matches = lesson, False
         self.collector.close()
@@ -378,7 +378,7 @@ class Training:
     def _stopped_by(self, error: GuardError) -> LeagueError:
         """What a guard's finding ends the run with; the matches so far, an event, evidence and state are stored."""
         run = self.run
-        shown = f"; {run.shelf.write_evidence(error.evidence)}" if error.evidence is not None else ""
+        shown = f"; {run.artifacts.write_evidence(error.evidence)}" if error.evidence is not None else ""
         saved = self.save_without_matches()
         run.rows.add_matches(self.collector.finished)  # past the state, since a resumed run plays others
         run.rows.add_event(run.counters.update, error.kind, str(error))
@@ -388,10 +388,10 @@ class Training:
         )
 
 
-@act("snapshot")
+@phase("snapshot")
 def _take_snapshot(run: Run, counters: Counters, return_size: float) -> None:
     """Stores the weights of now and remembers them as the newest snapshot."""
-    counters.newest = run.shelf.add_snapshot(run.policy, counters, return_size)
+    counters.newest = run.artifacts.add_snapshot(run.policy, counters, return_size)
     counters.newest_steps = counters.steps
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from league import config as settings
 from league.arena import consent, parts
-from league.arena.marks import mark_of
+from league.arena.code_hash import mark_of
 from league.config import models
 from league.config.models import Config, PartsConfig
 from league.errors import ConfigError, LeagueError

@@ -20,7 +20,7 @@ from league.arena.games import enter
 from league.envs import Match, registry
 from league.envs.lastaction import LastActions, _pack
 from league.envs.matches.row import MatchError
-from league.envs.workers import processes as crew
+from league.envs.workers import processes as pool
 from league.envs.workers.batch import WorkerBatch
 from league.envs.workers.processes import WorkerError
 from league.envs.workers.sharing import arrays_of
@@ -103,7 +103,7 @@ def _user(tmp_path: Path) -> Iterator[None]:
     with new_user(tmp_path):
         yield
     gc.collect()
-    assert not crew._crews
+    assert not pool._pools
 
 
 def noisy(folder: Path, text: str = NOISY) -> str:
@@ -226,7 +226,7 @@ def test_seeds_of_a_games_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     Here as on a system without Linux's sockets and files.
     """
     monkeypatch.delattr(os, "memfd_create", raising=False)
-    monkeypatch.setattr(crew, "SOCKET", socket.SOCK_STREAM)
+    monkeypatch.setattr(pool, "SOCKET", socket.SOCK_STREAM)
     body = (ROOT / "envs" / "classic" / "matrix.py").read_text()
     body = body.replace('NAME = "matrix"', 'NAME = "own"').replace('name="matrix"', 'name="own"')
     body = body.replace(

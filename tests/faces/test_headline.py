@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from league.boards.naming import LEAST_GAMES, best_snapshot
-from league.faces.gather import read
+from league.faces.readings import read
 from league.store.rows import AgentRow, GameRow
 from league.types import MatchResult
 from tests.helpers.stores import Filled, empty_store, make_gate, make_run, make_snapshot

@@ -15,8 +15,8 @@ import pytest
 
 from league.errors import StoreError, UsageError
 from league.faces import live
-from league.faces.gather import read
 from league.faces.live import LONGEST_SECONDS, PageCache, make_app, serve
+from league.faces.readings import read
 from league.faces.records import to_json
 from league.store.store import Store
 from tests.faces.test_report import drawn, play_a_match

@@ -23,7 +23,7 @@ from league.faces import notebook
 from league.faces.jupyter import Progress
 from league.faces.notebook import StoreTable
 from league.play.evaluation import Summary
-from league.printing.progress import TerminalWatcher
+from league.printing.progress import TerminalCallback
 from league.store.rows import GameRow
 from league.training.run import Report, Start
 from league.types.results import MOST_ROWS, Grid, Result, as_html
@@ -48,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 
 def test_dir_shows_the_library() -> None:
     """The functions, what reads a store, and nothing that is only imported; each can be had."""
-    assert set(dir(league)) >= FUNCTIONS | {"query", "runs", "metrics", "payoff", "Watcher"}
+    assert set(dir(league)) >= FUNCTIONS | {"query", "runs", "metrics", "payoff", "Callback"}
     assert not any(name.startswith("_") for name in dir(league) if name != "__version__")
     assert all(getattr(league, name) is not None for name in dir(league))
 
@@ -226,12 +226,12 @@ def test_progress_is_one_panel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_functions_show_progress_in_a_notebook_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody watches a panel does, and outside a kernel stderr; `watcher=()` shows nothing. What does not train
+    """Where nobody watches a panel does, and outside a kernel stderr; `callback=()` shows nothing. What does not train
     has nothing added there."""
     told: list[Any] = []
 
-    def train(stage: str, *, overrides: Any = (), watcher: Any = None) -> None:
-        told.append(watcher)
+    def train(stage: str, *, overrides: Any = (), callback: Any = None) -> None:
+        told.append(callback)
 
     called = notebook.shown(train)
     called("smoke")
@@ -239,8 +239,8 @@ def test_functions_show_progress_in_a_notebook_alone(monkeypatch: pytest.MonkeyP
     notebook.shown(lambda say=None: told.append(say))()
     monkeypatch.setattr(notebook, "in_notebook", lambda: True)
     called("smoke")
-    called("smoke", watcher=())
-    assert [x.verbosity for x in told[:2] if isinstance(x, TerminalWatcher)] == [1, 0] and told[2] is None
+    called("smoke", callback=())
+    assert [x.verbosity for x in told[:2] if isinstance(x, TerminalCallback)] == [1, 0] and told[2] is None
     assert isinstance(told[3], Progress) and told[4] == () and called.__name__ == "train"
 
 

@@ -14,7 +14,7 @@ from league.boards.payoff import payoffs
 from league.boards.readings import health, healthy
 from league.boards.standings import leaderboard
 from league.errors import LeagueError, UsageError
-from league.faces import gather, pages
+from league.faces import pages, readings
 from league.faces import report as reports
 from league.faces.live import serve
 from league.faces.report import MAX_BYTES, report
@@ -151,7 +151,7 @@ def test_a_page_is_small_and_named_after_its_runs(store: Path, page: Path) -> No
     assert one.stat().st_size < 200_000 and "MIT Licensed" in pages.part("uplot.js")[:200]
     titles = {file: re.findall(r"<title>(.*?)</title>", file.read_text(encoding="utf-8")) for file in (one, page)}
     assert titles == {one: ["k-1 - league report"], page: ["m-0, m-1, k-1 - league report"]}
-    assert gather._title(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert readings._title(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
 
 def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

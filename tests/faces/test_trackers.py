@@ -17,7 +17,7 @@ from league.errors import UsageError
 from league.faces import sinks, trackers
 from league.faces.sinks import CsvFile
 from league.training.recent import action_metrics
-from league.training.run import Report, Start, Watcher
+from league.training.run import Callback, Report, Start
 from league.types import ActionSpec
 from tests.helpers import processes
 from tests.helpers.processes import Process
@@ -34,8 +34,8 @@ TIMED = ("seconds", "steps_per_second")
 def train(folder: Path, *names: str, notes: Any = None, **more: Any) -> Any:
     """A tiny run with these trackers."""
     folder.mkdir(exist_ok=True)
-    watchers = [league.track(*names), *([notes] if notes else [])]
-    return league.train("smoke", **{**CALL, **more}, store=folder / "league.duckdb", watcher=watchers)
+    callbacks = [league.track(*names), *([notes] if notes else [])]
+    return league.train("smoke", **{**CALL, **more}, store=folder / "league.duckdb", callback=callbacks)
 
 
 def start_at(folder: Path, steps: int = 0) -> Start:
@@ -81,7 +81,7 @@ def test_names_and_numbers_are_those_of_the_store(whole: tuple[Path, Any], tmp_p
     assert own.rating == pytest.approx(float(last["rating/own"]))
 
 
-class Killer(Watcher):
+class Killer(Callback):
     """Kills its process once an update's numbers are in the CSV file, and W&B was given what it is given."""
 
     def __init__(self, folder: Path, update: int, *, waits: bool) -> None:
@@ -109,7 +109,7 @@ def killed_and_resumed(folder: Path, *names: str) -> None:
     folder.mkdir()
     assert Process(begin_and_die, [folder, list(names)], cwd=folder).wait(120) == -signal.SIGKILL
     assert len(csv_rows(folder / "R/metrics.csv")) == 5
-    assert league.resume("R", store=folder / "league.duckdb", watcher=league.track()).status == "finished"
+    assert league.resume("R", store=folder / "league.duckdb", callback=league.track()).status == "finished"
 
 
 def test_a_killed_run_goes_on_at_its_checkpoint(whole: tuple[Path, Any], tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     store = tmp_path / "league.duckdb"
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store, "run": "L"}
     (tmp_path / "pair.toml").write_text(PAIR)
-    done = league.train_league(tmp_path / "pair.toml", **call, watcher=league.track(f"csv={tmp_path / 'logs'}"))
+    done = league.train_league(tmp_path / "pair.toml", **call, callback=league.track(f"csv={tmp_path / 'logs'}"))
     names: set[str] = set()
     for learner in done.learners:
         rows = csv_rows(tmp_path / "logs" / learner.run / "metrics.csv")

@@ -40,7 +40,7 @@ PHASES = {
     "measure",
     "payoff",
 }
-"""The acts of the engine (`league.acts`) that are told."""
+"""The phases of the engine (`league.phases`) that are told."""
 BACK = "back to "
 ASIDE = " aside"
 
@@ -66,12 +66,12 @@ class Told:
                 return True
         return False
 
-    def wait(self, acts: int) -> bool:
-        """Waits until so many more acts were begun or left; False if the process ends before."""
+    def wait(self, phases: int) -> bool:
+        """Waits until so many more phases were begun or left; False if the process ends before."""
         for line in self._pipe:
             self._note(line)
-            acts -= 1
-            if acts <= 0:
+            phases -= 1
+            if phases <= 0:
                 return True
         return False
 
@@ -124,7 +124,7 @@ def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
             tell(phase)
             while phase == hold and phase not in held:
                 time.sleep(0.01)
-        except BaseException:  # interrupted before the act began, so nobody says that it ended
+        except BaseException:  # interrupted before the phase began, so nobody says that it ended
             leave()
             raise
 
@@ -134,7 +134,7 @@ def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
 
     tell("start")
     from league import cli
-    from league.acts import listening
+    from league.phases import listening
 
     sys.argv[1:] = words
     with listening(heard):

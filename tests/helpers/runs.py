@@ -56,7 +56,7 @@ def stages(folder: Path) -> Iterator[None]:
 
 
 class Notes:
-    """A watcher that keeps what it is told and, at update `at` (0: the first it sees), raises the signal `what`."""
+    """A callback that keeps what it is told and, at update `at` (0: the first it sees), raises the signal `what`."""
 
     def __init__(self, at: int | None = None, what: int = signal.SIGINT) -> None:
         self.said: list[str] = []
@@ -109,7 +109,7 @@ def train(folder: Path, stage: str, *more: str, notes: Notes | None = None, **ar
     notes = notes or Notes()
     overrides = (*SETS, *more)
     result = league.train(
-        stage, env="matrix", device="cpu", overrides=overrides, store=folder, watcher=notes, **arguments
+        stage, env="matrix", device="cpu", overrides=overrides, store=folder, callback=notes, **arguments
     )
     return result, notes.said
 

@@ -71,7 +71,7 @@ def events(folder: Path, kind: str) -> list[str]:
 def resume(folder: Path, **more: Any) -> tuple[Any, list[str]]:
     """Carries the run on to its update 5, or to its end from there; its result and what was said."""
     notes = Notes(5)
-    return league.resume("matrix-1", store=folder / "league.duckdb", watcher=notes, **more), notes.said
+    return league.resume("matrix-1", store=folder / "league.duckdb", callback=notes, **more), notes.said
 
 
 def across(folder: Path, update: int) -> set[tuple[int, int]]:
@@ -190,7 +190,7 @@ def test_matches_that_cannot_be_regrouped_are_lost_aloud(tmp_path: Path, monkeyp
         with_lanes(1, monkeypatch)
         monkeypatch.setattr(Bare, "is_refusing", stop == 7)
         notes = Notes(stop)
-        league.resume("matrix-1", store=tmp_path / "league.duckdb", overrides=sets, watcher=notes)
+        league.resume("matrix-1", store=tmp_path / "league.duckdb", overrides=sets, callback=notes)
         said += [line for line in notes.said if "8 matches in play are lost, since they cannot" in line]
     assert len(said) == 3 and events(tmp_path, "moved") == said
     assert status(tmp_path, "matrix-1")[0] == "finished"
@@ -271,12 +271,12 @@ def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
     before = Store.open(store).find_run("matrix-1")
     monkeypatch.setattr(registry, "num_cores", lambda: 32)
     notes = Notes(1)
-    assert league.train("long", **{**call, "overrides": [*sets, "env.rows=32"]}, watcher=notes).run == "matrix-2"
+    assert league.train("long", **{**call, "overrides": [*sets, "env.rows=32"]}, callback=notes).run == "matrix-2"
     assert "differs in" in notes.said[0]
     notes = Notes(1)
-    assert league.train("long", **call, fresh=True, watcher=notes).run == "matrix-3"
+    assert league.train("long", **call, fresh=True, callback=notes).run == "matrix-3"
     notes = Notes()
-    done = league.train("long", **call, watcher=notes)
+    done = league.train("long", **call, callback=notes)
     assert (done.run, done.status) == ("matrix-1", "finished")
     assert notes.said[0] == "carrying on matrix-1 (short, same fingerprint and seed) from step 640"
     (line,) = [line for line in notes.said if "keeps the sizes" in line]

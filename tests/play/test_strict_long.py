@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import league
-from league.acts import listening
 from league.config import changed, load
 from league.envs import Match, lastaction
 from league.errors import LeagueError
+from league.phases import listening
 from league.play import strict
 from league.play.checks import BatchError
 from league.play.strict import StrictMasks
 from league.printing.sampling import Meter
 from league.store.store import Store
-from league.training.run import Report, Watcher
+from league.training.run import Callback, Report
 from tests.helpers.sizes import TINY
 
 LENGTH = 600
@@ -172,7 +172,7 @@ def test_an_illegal_action_is_found_in_any_row(clock: Clock, monkeypatch: Any) -
         check.check()
 
 
-class Shares(Watcher):
+class Shares(Callback):
     """Keeps where the time went."""
 
     def __init__(self) -> None:
@@ -188,16 +188,16 @@ class Shares(Watcher):
 def test_its_share_has_a_name_of_its_own_and_a_resume_may_leave_it_out(tmp_path: Path, monkeypatch: Any) -> None:
     """Of a training with the check it is under 5 % of the time; `--set env.strict_masks=false` goes on without."""
     monkeypatch.setattr(sys.modules[__name__], "LENGTH", 100)
-    sets, watcher = [*TINY, *FEW, "env.rows=32", "run.total_steps=4096"], Shares()
-    call: dict[str, Any] = {"store": tmp_path / "league.duckdb", "watcher": watcher}
-    with listening(watcher.meter):
+    sets, callback = [*TINY, *FEW, "env.rows=32", "run.total_steps=4096"], Shares()
+    call: dict[str, Any] = {"store": tmp_path / "league.duckdb", "callback": callback}
+    with listening(callback.meter):
         league.train("smoke", env=Long, run="r", overrides=sets, **call)
-    assert 0 < watcher.shares["strict masks"] < 0.05, watcher.shares
+    assert 0 < callback.shares["strict masks"] < 0.05, callback.shares
     row = Store.open(call["store"]).find_run("r")
-    watcher.meter = Meter()
-    with listening(watcher.meter):
+    callback.meter = Meter()
+    with listening(callback.meter):
         league.resume("r", env=Long, overrides=["env.strict_masks=false", "run.total_steps=4352"], **call)
-    assert watcher.shares["strict masks"] == 0 and watcher.shares["game"] > 0
+    assert callback.shares["strict masks"] == 0 and callback.shares["game"] > 0
     assert Store.open(call["store"]).find_run("r").fingerprint == row.fingerprint
 
 

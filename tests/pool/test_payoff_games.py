@@ -18,9 +18,9 @@ from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
 from league.pool.pool import Pool
 from league.sessions.app import plan_of
+from league.sessions.callbacks import Steady
 from league.sessions.session import new_row, wire
 from league.sessions.settling import settle
-from league.sessions.steady import Steady
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.run import Counters
@@ -91,12 +91,12 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     config, _, device, _ = settle("smoke", "fast", "matrix", None, sets)
     row = new_row("r", config, 0, "smoke", "f" * 64, device)
     run = wire(plan_of(Store.create(tmp_path / "league.duckdb"), row, None, config, device, Steady(())))
-    pool = Pool(config.pool, run.shelf.load_policy, np.random.default_rng(0))
+    pool = Pool(config.pool, run.artifacts.load_policy, np.random.default_rng(0))
     for step in range(9):
         with torch.no_grad():
             next(run.policy.parameters()).add_(0.1)
-        pool.admit(run.shelf.add_snapshot(run.policy, Counters(update=step, steps=step), 1.0))
-    nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.shelf.load_policy
+        pool.admit(run.artifacts.add_snapshot(run.policy, Counters(update=step, steps=step), 1.0))
+    nets, most, loaded, load_policy = weakref.WeakSet[Policy](), 0, list[str](), run.artifacts.load_policy
 
     def load_and_count(agent_id: str) -> Policy:
         nonlocal most
@@ -107,7 +107,7 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
         most = max(most, len(nets))
         return net
 
-    monkeypatch.setattr(run.shelf, "load_policy", load_and_count)
+    monkeypatch.setattr(run.artifacts, "load_policy", load_and_count)
     monkeypatch.setattr(psro, "NETS_AT_ONCE", 3)
     psro.measure_payoffs(run, pool)
     assert most == 4 and sorted(loaded) == sorted(pool.snapshots)

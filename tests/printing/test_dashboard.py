@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 from rich.text import Text
 
-from league import acts
+from league import phases
 from league.boards.readings import READINGS, health
 from league.boards.standings import Rated
 from league.play.evaluation import Summary
@@ -155,7 +155,7 @@ def test_a_curve_is_a_letter_a_value() -> None:
 
 
 def test_the_meter_counts_each_moment_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time goes to the innermost act that has a kind; what lies in learning or an evaluation is theirs."""
+    """Time goes to the innermost phase that has a kind; what lies in learning or an evaluation is theirs."""
     now = [0.0]
     monkeypatch.setattr(sampling.time, "perf_counter", lambda: now[0])
     meter = Meter()
@@ -178,7 +178,7 @@ def test_the_meter_counts_each_moment_once(monkeypatch: pytest.MonkeyPatch) -> N
     other = threading.Thread(target=meter, args=("game", True))
     other.start()
     other.join()
-    assert meter.now == "learning", "another thread's acts are not this one's"
+    assert meter.now == "learning", "another thread's phases are not this one's"
 
 
 def test_the_machine_is_read() -> None:
@@ -248,8 +248,8 @@ def show_bar(out: io.StringIO, quiet: bool = False) -> str:
     with mock.patch.object(bars, "SHOWN_EVERY", 0.0), mock.patch.object(sys, "stderr", out), Bar(quiet) as bar:
         bar.say("playing 100 games")
         for done in (0, 40):
-            acts.advance("games", done, 100)
-            acts.advance("matches", 20, 40)
+            phases.advance("games", done, 100)
+            phases.advance("matches", 20, 40)
             if bar._progress is not None:
                 bar._progress.refresh()
     return out.getvalue()
@@ -262,7 +262,7 @@ def test_a_bar_shows_batches_within_the_whole(monkeypatch: pytest.MonkeyPatch) -
     shown = show_bar(Tty())
     assert "playing 100 games" in shown and "20 of 100" in shown and "60 of 100" in shown
     assert "\x1b[?25l" not in shown and shown.rstrip(" \n").endswith("\x1b[2K")
-    assert acts._gauges == []
+    assert phases._gauges == []
 
 
 @pytest.mark.parametrize("kind", ["pipe", "quiet", "dumb"])

@@ -23,8 +23,8 @@ from league.play.rollout import make_calls, make_collector
 from league.pool.pool import Pool, Results
 from league.sessions import session
 from league.sessions.app import plan_of
+from league.sessions.callbacks import Steady
 from league.sessions.settling import check_settings, words_for
-from league.sessions.steady import Steady
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.learner import Learner
@@ -60,7 +60,7 @@ def game_id(**options: Any) -> str:
 def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Notes]:
     """The folder of a run of all lessons without a break, and what it said."""
     folder, notes = tmp_path_factory.mktemp("taught"), Notes()
-    train(folder, watcher=notes)
+    train(folder, callback=notes)
     return folder, notes
 
 
@@ -227,7 +227,7 @@ def test_an_error_shows_the_lesson_that_it_is_of(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(MatrixBatch, "step", sick)
         patch.setattr("league.sessions.settling.check_quickly", lambda *_: None)
-        patch.setattr("league.arena.lessons.check_quickly", lambda *_: None)
+        patch.setattr("league.arena.curriculum.check_quickly", lambda *_: None)
         with pytest.raises(LeagueError, match="not_finite") as caught:
             train(tmp_path, "env.curriculum=[{from=32, options={rounds=3}}]", "env.strict_masks=false")
     assert not isinstance(caught.value, GuardError)

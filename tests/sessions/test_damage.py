@@ -58,7 +58,7 @@ def _stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def resume(folder: Path, run: str = "matrix-1", notes: Notes | None = None, **more: Any) -> tuple[Any, list[str]]:
     """Carries a run of `folder` on; its result and what was said."""
     notes = notes or Notes()
-    return league.resume(run, store=folder, watcher=notes, **more), notes.said
+    return league.resume(run, store=folder, callback=notes, **more), notes.said
 
 
 def everything(folder: Path, run: str = "matrix-1") -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import league
-from league import Watcher
+from league import Callback
 from league.errors import LeagueError
 from league.store import locks
 from league.store.store import Store
@@ -32,14 +32,14 @@ EVERY_NTH = 31
 """Of the faults tried in a short test run; the slow one tries all."""
 
 
-def train(store: Path, watcher: Watcher | None = None) -> None:
+def train(store: Path, callback: Callback | None = None) -> None:
     """Trains the run, or carries on what there is of it."""
     opened = Store.open(store) if Store.is_there(store) else None
     if opened is not None and any(row.run == "a" for row in opened.runs()):
         if opened.find_run("a").status != "finished":
-            league.resume("a", store=store, watcher=watcher or ())
+            league.resume("a", store=store, callback=callback or ())
         return
-    league.train("smoke", env="kuhn", run="a", seed=3, overrides=SETTINGS, store=store, watcher=watcher or ())
+    league.train("smoke", env="kuhn", run="a", seed=3, overrides=SETTINGS, store=store, callback=callback or ())
 
 
 def contents(store: Path) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def test_a_fault_anywhere(tmp_path: Path, undisturbed: tuple[dict[str, Any], int
     check(tmp_path, list(range(1, number + 1)), fault, whole)
 
 
-class Stopper(Watcher):
+class Stopper(Callback):
     """Stops its process in the middle, as a machine that hangs."""
 
     def report(self, report: Report) -> None:
@@ -204,7 +204,7 @@ def test_another_machine_takes_over_a_run(
     hung = begun(hang)
     assert os.WIFSTOPPED(os.waitpid(hung, os.WUNTRACED)[1])
     assert apart(lambda: train(tmp_path)) == 3, "without a word of ours nothing is taken"
-    assert apart(lambda: league.resume("a", take_over=True, store=tmp_path, watcher=())) == 0
+    assert apart(lambda: league.resume("a", take_over=True, store=tmp_path, callback=())) == 0
     os.kill(hung, signal.SIGCONT)
     assert code_of(hung) == 3
     found = contents(tmp_path)

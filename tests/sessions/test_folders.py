@@ -18,7 +18,7 @@ import pytest
 import league
 from league.envs import registry
 from league.errors import LeagueError, SnapshotError, StoreError, UsageError
-from league.printing.progress import TerminalWatcher
+from league.printing.progress import TerminalCallback
 from league.sessions import folders
 from league.sessions.retention import prune
 from league.snapshots import state as states
@@ -253,7 +253,7 @@ def test_a_run_killed_before_its_first_state_begins_at_0(tmp_path: Path) -> None
         def say(self, message: str) -> None:
             said.append(message)
 
-    assert league.resume("a", store=store.path, watcher=Listener()).status == "finished"
+    assert league.resume("a", store=store.path, callback=Listener()).status == "finished"
     assert "run a: it ended before its first state was saved, so it begins at step 0" in said
     whole, again = ([(x.step, x.agent_id) for x in store.snapshots(run)] for run in ("whole", "a"))
     assert whole == again and len(store.matches("a", "training")) == len(store.matches("whole", "training"))
@@ -327,11 +327,11 @@ def test_a_call_that_is_refused_at_last_changes_nothing(
     assert resume(kind, folder).status == "finished"
 
 
-# A watcher
+# A callback
 
 
 class Broken:
-    """A watcher whose service is down."""
+    """A callback whose service is down."""
 
     def report(self, report: object) -> None:
         """Fails."""
@@ -349,17 +349,17 @@ class Broken:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_watcher_that_fails_ends_no_run(kind: str, tmp_path: Path) -> None:
     """Whatever it raises, whenever it is told."""
-    assert begin(kind, tmp_path, watcher=Broken()).status == "finished"
+    assert begin(kind, tmp_path, callback=Broken()).status == "finished"
 
 
 def test_a_reader_of_the_progress_may_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`2>&1 | head`: nobody reads what the terminal's watcher writes, and stdout is left as it was."""
+    """`2>&1 | head`: nobody reads what the terminal's callback writes, and stdout is left as it was."""
     reader, writer = os.pipe()
     os.close(reader)
     broken = os.fdopen(writer, "w")
-    with monkeypatch.context() as patch, TerminalWatcher(2) as watcher:
+    with monkeypatch.context() as patch, TerminalCallback(2) as callback:
         patch.setattr("sys.stderr", broken)
-        assert begin("run", tmp_path, watcher=watcher).status == "finished"
+        assert begin("run", tmp_path, callback=callback).status == "finished"
     with suppress(BrokenPipeError):
         broken.close()
 

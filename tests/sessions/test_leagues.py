@@ -21,13 +21,13 @@ import pytest
 import league
 from league import config
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
+from league.sessions import artifacts as artifacts_module
 from league.sessions import folders
 from league.sessions import leagues as leagues_module
 from league.sessions import session as session_module
-from league.sessions import shelf as shelf_module
+from league.sessions.callbacks import Steady
 from league.sessions.retention import prune
 from league.sessions.settling import Changes
-from league.sessions.steady import Steady
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.folder import Folder
@@ -101,7 +101,7 @@ RUNS = ("L.main", "L.exploiter", "L.breadth")
 
 
 class Listener:
-    """A watcher that keeps what is said."""
+    """A callback that keeps what is said."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -129,7 +129,7 @@ def train(folder: Path, *overrides: str, **arguments: Any) -> tuple[Any, list[st
     listener, store = Listener(), folder / "league.duckdb"
     path = arguments.pop("path", None) or write(folder)
     arguments = {"env": "matrix", "run": "L", "seed": 3, **arguments}
-    result = league.train_league(path, overrides=overrides, store=store, watcher=listener, **arguments)
+    result = league.train_league(path, overrides=overrides, store=store, callback=listener, **arguments)
     return result, listener.said
 
 
@@ -364,7 +364,7 @@ def test_nobody_sees_a_snapshot_that_its_learner_could_lose(whole: Path, tmp_pat
         league.resume("L", store=store)
     assert [(r.step, r.is_historical) for r in Store.open(store).snapshots("L.exploiter")][3:4] == [(384, True)]
     kill(
-        *(shelf_module, "save_state", lambda folder, state: is_main_past(folder, state, 768)),
+        *(artifacts_module, "save_state", lambda folder, state: is_main_past(folder, state, 768)),
         lambda: league.resume("L", store=store),
     )
     assert [row.step for row in Store.open(store).snapshots("L.main")][-1] == 640
@@ -381,7 +381,7 @@ def is_main_past(folder: Path, state: dict[str, Any], steps: int) -> bool:
 @pytest.mark.slow
 def test_a_league_killed_before_its_first_state_begins_again(whole: Path, tmp_path: Path) -> None:
     """The first snapshot's files without a state are removed, and the learner begins as if nothing had been."""
-    kill(shelf_module, "save_state", lambda folder, state: True, lambda: train(tmp_path))
+    kill(artifacts_module, "save_state", lambda folder, state: True, lambda: train(tmp_path))
     assert (tmp_path / "L.main" / "snapshots" / "0000000000").is_dir()
     train(tmp_path)
     assert learned(tmp_path) == learned(whole)
@@ -519,7 +519,7 @@ def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
         learner="main",
         overrides=["run.total_steps=256"],
         store=tmp_path / "league.duckdb",
-        watcher=Meddler(),
+        callback=Meddler(),
     )
     assert refused and all("another process trains it" in message for message in refused)
     done = league.resume("L.breadth", store=tmp_path / "league.duckdb")
@@ -591,7 +591,7 @@ def test_a_learners_settings_are_its_own(tmp_path: Path) -> None:
     found = {run: (config["learner"]["device"], config["run"]["total_steps"]) for run, config in configs.items()}
     assert found == {"L.main": ("auto", 128), "L.exploiter": ("cpu", 256), "L.breadth": ("auto", 128)}
     store = tmp_path / "league.duckdb"
-    league.resume("L.breadth", store=store, overrides=["learner.rollout_steps=8"], watcher=Stopping(1))
+    league.resume("L.breadth", store=store, overrides=["learner.rollout_steps=8"], callback=Stopping(1))
     league.resume("L.breadth", store=store, overrides=["run.evaluate_games=6"])
     changed = json.loads(row_of(tmp_path, "L.breadth").config)
     assert (changed["run"]["evaluate_games"], changed["learner"]["rollout_steps"]) == (6, 8)
@@ -699,7 +699,7 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
             train(tmp_path, "run.total_steps=256")
     else:
         sets = [*SMALL, "pool.snapshot_every=128", "pool.snapshot_every_after=128", "run.total_steps=1280"]
-        league.train("smoke", env="matrix", run="R", overrides=sets, store=store, watcher=Stopping(3))
+        league.train("smoke", env="matrix", run="R", overrides=sets, store=store, callback=Stopping(3))
     extra = shutil.copytree(
         tmp_path / name / "snapshots" / f"{128:010d}", tmp_path / name / "snapshots" / f"{100:010d}"
     )
@@ -710,7 +710,7 @@ def test_a_damaged_extra_snapshot_stops_nobody(kind: str, tmp_path: Path) -> Non
 
 
 class Stopping(Listener):
-    """A watcher that ends a run by a signal after an update."""
+    """A callback that ends a run by a signal after an update."""
 
     def __init__(self, update: int) -> None:
         super().__init__()
@@ -728,7 +728,7 @@ def test_a_damaged_snapshot_of_another_is_named_once(whole: Path, tmp_path: Path
     said = Listener()
     call = {"env": "matrix", "run": "L", "seed": 3, "learner": "main", "store": folder / "league.duckdb"}
     with suppress(SnapshotError):
-        league.train_league(write(folder), overrides=["run.total_steps=1024"], watcher=said, **call)
+        league.train_league(write(folder), overrides=["run.total_steps=1024"], callback=said, **call)
     named = [line for line in said.said if "0000000384" in line and "put it back from a copy" in line]
     assert len(named) == 1
     assert [event.kind for event in Store.open(call["store"]).events("L.main")].count("damage") == 1
@@ -740,10 +740,10 @@ def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path
     store = Store.open(folder)
     first = store.snapshots("L.main")[-1].agent_id
     shutil.rmtree(folder / "L.exploiter")
-    shelf = plan_of(store, "L.main").shelf
-    assert shelf.load_policy(first) is not None
+    artifacts = plan_of(store, "L.main").artifacts
+    assert artifacts.load_policy(first) is not None
     with pytest.raises(SnapshotError, match=r"run=L\.main: the snapshot abc.* is not in .*; put it back"):
-        shelf.load_policy("abc")
+        artifacts.load_policy("abc")
 
 
 def plan_of(store: Store, run: str) -> Any:

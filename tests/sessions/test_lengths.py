@@ -25,15 +25,17 @@ def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
     store = tmp_path / "league.duckdb"
     result, _ = train(tmp_path, "short", "run.rewind_every=128", steps=256)
     assert (result.steps, result.status) == (256, "finished")
-    assert league.resume("matrix-1", steps=384, store=store, watcher=()).steps == 384
-    assert league.resume("matrix-1", at=128, steps=512, store=store, watcher=()).steps == 512
+    assert league.resume("matrix-1", steps=384, store=store, callback=()).steps == 384
+    assert league.resume("matrix-1", at=128, steps=512, store=store, callback=()).steps == 512
     with league.Trainer.resume("matrix-1", steps=512, store=store) as trainer:
         assert trainer.config.run.total_steps == 512
     with league.Trainer("short", env="matrix", overrides=SETS, steps=128, store=store) as trainer:
         assert trainer.config.run.total_steps == 128
-    done = league.train_league("small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, watcher=())
+    done = league.train_league(
+        "small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, callback=()
+    )
     assert {x.steps for x in done.learners} == {128}
-    again = league.resume(done.league, steps=256, store=store, watcher=())
+    again = league.resume(done.league, steps=256, store=store, callback=())
     assert {x.steps for x in again.learners} == {256}
 
 
@@ -46,7 +48,7 @@ def test_a_run_of_other_steps_is_not_called_its_stage(tmp_path: Path) -> None:
     train(tmp_path, "short", run="other", notes=Notes(2))
     assert Store.open(store).find_run("other").stage == "short"
     notes = Notes()
-    league.resume("other", steps=768, store=store, watcher=notes)
+    league.resume("other", steps=768, store=store, callback=notes)
     assert any(line.startswith("run other: resuming 768 steps") for line in notes.said)
     assert Store.open(store).find_run("other").stage == "768 steps"
 
@@ -62,14 +64,14 @@ def test_a_longer_stage_carries_on_a_run_of_its_own_length(tmp_path: Path) -> No
 
 
 def test_a_script_sees_progress_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a watcher a training shows what the command does; `watcher=()` and `run.verbosity=0` show nothing."""
+    """Without a callback a training shows what the command does; `callback=()` and `run.verbosity=0` show nothing."""
     call = {"env": "matrix", "overrides": SETS, "device": "cpu"}
     league.train("short", **call, store=tmp_path / "league.duckdb", run="shown")
     out, err = capsys.readouterr()
     assert out == "" and "run shown: short, preset fast" in err and "steps     640 of 640, 100%" in err
     league.resume("shown", steps=768, store=tmp_path / "league.duckdb")
     assert "steps     768 of 768, 100%" in capsys.readouterr().err
-    league.train("short", **call, store=tmp_path / "league.duckdb", run="silent", watcher=())
+    league.train("short", **call, store=tmp_path / "league.duckdb", run="silent", callback=())
     call["overrides"] = [*SETS, "run.verbosity=0"]
     league.train("short", **call, store=tmp_path / "league.duckdb", run="quiet")
     assert capsys.readouterr() == ("", "")

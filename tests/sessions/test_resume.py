@@ -15,8 +15,8 @@ import pytest
 import league
 from league.config import fingerprint, from_json
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
+from league.sessions import artifacts as artifacts_module
 from league.sessions import session as session_module
-from league.sessions import shelf as shelf_module
 from league.store.store import Store
 from league.training import run as run_module
 from league.training.run import Report
@@ -76,7 +76,7 @@ def test_a_stopped_run_resumes_to_the_same_run(number: int, whole: Any, tmp_path
     assert status(tmp_path, first.run) == ("stopped", 384)
     assert "stopping after this update" in said[-2] and f"{first.run}@stopped" in said[-1]
     store = tmp_path / "league.duckdb"
-    second = league.resume(first.run, store=store, watcher=Notes(7, number))
+    second = league.resume(first.run, store=store, callback=Notes(7, number))
     assert (second.status, second.updates) == ("stopped", 7)
     third = league.resume(first.run, store=store)
     assert (third.status, third.signal, third.updates) == ("finished", 0, 10)
@@ -244,7 +244,7 @@ def test_settings_that_may_change_do_and_the_rest_is_refused(tmp_path: Path) -> 
         assert ("env.rows, env.threads" in str(caught.value)) == setting.startswith("learner")
     assert Store.open(store).find_run("matrix-1") == before
     less = ["env.rows=4", "learner.rollout_steps=8", "pool.live_nets=2", "run.evaluate_games=4"]
-    again = league.resume("matrix-1", overrides=less, store=store, watcher=Notes(5))
+    again = league.resume("matrix-1", overrides=less, store=store, callback=Notes(5))
     assert (again.status, again.steps) == ("stopped", 384 + 2 * 32)
     matches = [m for m in Store.open(store).matches("matrix-1", "training") if m.update > 3]
     assert matches and {m.row for m in matches} == set(range(4))
@@ -286,7 +286,7 @@ sets = ["agent.lstm_size=256", "env.rows=256", "learner.rollout_steps=64", "lear
         "learner.minibatches={ 0 = 16, 32_768 = 1 }",  # the third update needs more memory than those before it
         "run.total_steps=98304", "run.evaluate_games=2"]
 try:
-    league.train("smoke", env="matrix", device="cpu", overrides=sets, store="league.duckdb", watcher=Squeeze())
+    league.train("smoke", env="matrix", device="cpu", overrides=sets, store="league.duckdb", callback=Squeeze())
 except LeagueError as error:
     sys.exit(f"{type(error).__name__} {error}")
 """
@@ -311,7 +311,7 @@ def test_a_run_out_of_memory_is_saved_and_goes_on_with_less(tmp_path: Path) -> N
     store = tmp_path / "league.duckdb"
     notes = Notes(4)
     less = ["learner.minibatches=16", "env.rows=128", "learner.rollout_steps=8"]
-    again = league.resume("matrix-1", overrides=less, store=store, watcher=notes)
+    again = league.resume("matrix-1", overrides=less, store=store, callback=notes)
     assert (again.status, again.updates, again.steps) == ("stopped", 4, 32_768 + 2 * 1_024)
 
 
@@ -320,14 +320,14 @@ def test_what_cannot_be_saved_leaves_the_last_state(tmp_path: Path, monkeypatch:
     train(tmp_path, "long", notes=Notes(2))
     store = tmp_path / "league.duckdb"
     with monkeypatch.context() as patch:
-        patch.setattr(shelf_module, "save_state", lambda folder, state: bytes(2**60))
+        patch.setattr(artifacts_module, "save_state", lambda folder, state: bytes(2**60))
         with (
             failing(4, MemoryError()),
             pytest.raises(LeagueError, match=r"step 512 .*; not saved .*its last saved state stands"),
         ):
             league.resume("matrix-1", store=store)
     assert status(tmp_path, "matrix-1") == ("failed", 512)
-    assert league.resume("matrix-1", store=store, watcher=Notes(3)).steps == 384
+    assert league.resume("matrix-1", store=store, callback=Notes(3)).steps == 384
 
 
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     assert told.process.returncode in (130, 143) and "Traceback" not in err and "next:" not in err
     store = tmp_path / "runs" / "league.duckdb"
     assert Store.open(store).find_run("matrix-1").status == "running"
-    assert league.resume("matrix-1", store=store, watcher=Notes(0)).status == "stopped"
+    assert league.resume("matrix-1", store=store, callback=Notes(0)).status == "stopped"
 
 
 @pytest.mark.slow
@@ -361,7 +361,7 @@ def test_an_overlapped_run_resumes_and_lanes_may_change(tmp_path: Path) -> None:
     assert learned(tmp_path / "cut", first.run) == expected and len(expected[1]) == 128
     store = tmp_path / "changed" / "league.duckdb"
     notes = Notes()
-    again = league.resume(first.run, store=store, overrides=["learner.overlap=false"], watcher=notes)
+    again = league.resume(first.run, store=store, overrides=["learner.overlap=false"], callback=notes)
     assert any("lanes 2 -> 1; all 8 matches in play go on" in line for line in notes.said)
     assert (again.status, again.steps) == ("finished", 1_280)
     assert learned(tmp_path / "changed", first.run) != expected
@@ -400,7 +400,7 @@ def test_settings_that_another_process_changes_stand(tmp_path: Path, monkeypatch
 
     def late(run: str, folder: Path) -> Any:
         monkeypatch.setattr(session_module, "alone", original)
-        league.resume(run, store=store.path, overrides=["pool.live_nets=3"], watcher=Notes(4))
+        league.resume(run, store=store.path, overrides=["pool.live_nets=3"], callback=Notes(4))
         return original(run, folder)
 
     monkeypatch.setattr(session_module, "alone", late)

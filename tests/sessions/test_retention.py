@@ -236,7 +236,7 @@ def test_a_pruned_run_is_not_carried_on(store: Filled) -> None:
             """Ignored."""
 
     longer = ("run.total_steps=2176", "run.continues=smoke")
-    assert train(store.path, *longer, watcher=Notes()) == "matrix-2"
+    assert train(store.path, *longer, callback=Notes()) == "matrix-2"
     assert "snapshots of matrix-1 were pruned, so it cannot go on" in said[0]
     store.update_run("matrix-1", status="stopped")
     with pytest.raises(UsageError, match="run=matrix-1: snapshots of it were pruned"):

@@ -45,7 +45,7 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
     store = copied
     before = {path: path.read_bytes() for path in (copied / "matrix-1").rglob("*") if path.is_file()}
     notes = Notes(7)
-    first = league.resume("matrix-1", at=600, store=store, watcher=notes)
+    first = league.resume("matrix-1", at=600, store=store, callback=notes)
     assert (first.run, first.status, first.steps) == ("matrix-2", "stopped", 896)
     assert "run matrix-2: begins as matrix-1 was at step 512; matrix-1 is left as it is" in notes.said
     assert not [line for line in notes.said if "lost" in line]

@@ -21,7 +21,7 @@ from league.errors import LeagueError
 from league.faces.trackers import track
 from league.store.store import Store
 from league.training.recent import WINDOW
-from league.training.run import Report, Watcher
+from league.training.run import Callback, Report
 from league.training.training import Training
 from tests.helpers.cases import cases
 from tests.helpers.runs import SETS, stages
@@ -79,7 +79,7 @@ def seen_in(training: Training) -> Any:
     return walked([own, parts, told, run.guards, run.counters, run.config.scheduled(), training.alarm])
 
 
-class Seen(Watcher):
+class Seen(Callback):
     """Keeps all that a callback can see, with every field, but for where the run begins, is saved and ends."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def columns(path: Path) -> list[dict[str, str]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen, dict[int, Any]]:
     """A run that was not stopped: its folder, what its callback saw, and what was seen of it after each update."""
-    folder, watcher = tmp_path_factory.mktemp("whole"), Seen()
+    folder, callback = tmp_path_factory.mktemp("whole"), Seen()
     with stages(folder), looking() as found:
         league.train(
             "short",
@@ -142,12 +142,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen, dict[in
             run="r",
             overrides=[*SETS, *MORE],
             store=folder / "league.duckdb",
-            watcher=[watcher, track("csv")],
+            callback=[callback, track("csv")],
         )
-    assert sorted(found) == [1, 2, 3, 4, 5] and {kind for kind, _ in watcher.told} == {
+    assert sorted(found) == [1, 2, 3, 4, 5] and {kind for kind, _ in callback.told} == {
         *("report", "evaluated", "rated", "say")
     }
-    return folder, watcher, found
+    return folder, callback, found
 
 
 @pytest.mark.parametrize("stops", cases((2,), slow=[((1,),), ((3,),), ((4,),), ((1, 2, 3, 4),)]))
@@ -156,24 +156,24 @@ def test_a_stopped_run_shows_what_one_shows_that_was_not(
 ) -> None:
     """Every field of what callbacks, trackers and alarms see, and of the training itself, update by update."""
     folder, expected, found = whole
-    watcher, store = Seen(), tmp_path / "league.duckdb"
+    callback, store = Seen(), tmp_path / "league.duckdb"
     with stages(tmp_path), looking() as again:
         for i, stop in enumerate([*stops, 0]):
-            watcher.last, watchers = stop, [watcher, track("csv")]
+            callback.last, callbacks = stop, [callback, track("csv")]
             if i:
-                league.resume("r", store=store, watcher=watchers)
+                league.resume("r", store=store, callback=callbacks)
             else:
-                league.train("short", **CALL, run="r", overrides=[*SETS, *MORE], store=store, watcher=watchers)
+                league.train("short", **CALL, run="r", overrides=[*SETS, *MORE], store=store, callback=callbacks)
     for update, there in found.items():
         assert again[update] == there, f"after update {update}"
-    assert watcher.in_order() == expected.in_order()
+    assert callback.in_order() == expected.in_order()
     assert columns(tmp_path / "r" / "metrics.csv") == columns(folder / "r" / "metrics.csv")
 
 
 def test_a_callback_that_ends_a_run_at_a_win_rate_ends_it_at_the_same_step(tmp_path: Path) -> None:
     """Whether the run was stopped before or not: the window of the last matches goes on."""
 
-    class Until(Watcher):
+    class Until(Callback):
         """Ends the run at update `stop`, or where the window is full and the score at least a half."""
 
         def __init__(self, stop: int) -> None:
@@ -190,12 +190,12 @@ def test_a_callback_that_ends_a_run_at_a_win_rate_ends_it_at_the_same_step(tmp_p
     for stop in (0, 3):
         store = tmp_path / str(stop) / "league.duckdb"
         store.parent.mkdir()
-        watcher = Until(stop)
-        result = league.train("smoke", **CALL, run="r", overrides=sets, store=store, watcher=watcher)
+        callback = Until(stop)
+        result = league.train("smoke", **CALL, run="r", overrides=sets, store=store, callback=callback)
         if stop:
             assert result.updates == stop
-            league.resume("r", store=store, watcher=watcher)
-        ends.append(watcher.steps)
+            league.resume("r", store=store, callback=callback)
+        ends.append(callback.steps)
     assert ends[0] == ends[1] and 640 <= ends[0] < 2560
 
 
@@ -204,7 +204,7 @@ def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_rese
     """Every score that is reported is that of the learner's last matches as the store has them, since its reset."""
     reports: dict[str, list[Report]] = {}
 
-    class Listener(Watcher):
+    class Listener(Callback):
         """Keeps reports."""
 
         def report(self, report: Report) -> None:
@@ -213,7 +213,7 @@ def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_rese
 
     (tmp_path / "tiny.toml").write_text(LEAGUE)
     store = Store.create(tmp_path / "league.duckdb")
-    league.train_league(tmp_path / "tiny.toml", env="matrix", run="L", seed=3, store=store.path, watcher=Listener())
+    league.train_league(tmp_path / "tiny.toml", env="matrix", run="L", seed=3, store=store.path, callback=Listener())
     resets = store.query("SELECT run, \"update\" - 1 FROM event WHERE kind = 'reset'")[1]
     assert len(resets) >= 3
     for run, told in reports.items():
@@ -231,12 +231,12 @@ def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_rese
 @pytest.mark.slow
 def test_an_alarm_at_the_update_of_a_stop_ends_the_run_once_it_goes_on(tmp_path: Path) -> None:
     """With `run.on_alarm=stop`: resumed, it ends where the run would have ended; resumed again, it goes on."""
-    store, watcher = tmp_path / "league.duckdb", Seen()
+    store, callback = tmp_path / "league.duckdb", Seen()
     sets = [*SETS, "run.alarm_kl=1e-9", "run.on_alarm=stop", "learner.learning_rate=0.1"]
     with stages(tmp_path):
-        watcher.last = 1
-        result = league.train("short", **CALL, run="r", overrides=sets, store=store, watcher=watcher)
-        assert (result.status, result.updates) == ("stopped", 1) and [x[0] for x in watcher.told[1:]] == ["say"]
+        callback.last = 1
+        result = league.train("short", **CALL, run="r", overrides=sets, store=store, callback=callback)
+        assert (result.status, result.updates) == ("stopped", 1) and [x[0] for x in callback.told[1:]] == ["say"]
         with pytest.raises(LeagueError, match=r"run=r: stopped at step 128, saved, since run\.on_alarm=stop: KL"):
             league.resume("r", store=store)
         assert league.resume("r", overrides=["run.on_alarm=warn"], store=store).status == "finished"

@@ -21,8 +21,8 @@ from league.errors import ConfigError
 from league.play import opponents
 from league.play.opponents import Opponents
 from league.sessions import settling, sizing
+from league.sessions.peak_memory import Peak
 from league.sessions.settling import settle
-from league.sessions.transient import Peak
 from league.snapshots.writer import RECENT_BYTES
 from league.store.store import Store
 from league.training.minibatch import UpdateData
@@ -287,7 +287,7 @@ def test_sizes_of_auto_are_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(settling.registry, "num_cores", lambda: 16)
     notes = Notes()
     store = tmp_path / "league.duckdb"
-    arguments: dict[str, Any] = {"env": "matrix", "device": "cpu", "store": store, "watcher": notes}
+    arguments: dict[str, Any] = {"env": "matrix", "device": "cpu", "store": store, "callback": notes}
     result = league.train("smoke", preset="auto", overrides=["run.evaluate_games=2"], **arguments)
     row = Store.open(store).find_run(result.run)
     assert '"rows": 128' in row.config and '"live_nets": 8' in row.config
@@ -297,7 +297,7 @@ def test_sizes_of_auto_are_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 class Notes:
-    """A watcher that keeps what is said."""
+    """A callback that keeps what is said."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -48,9 +48,9 @@ def test_a_stop_keeps_the_weights_of_now(tmp_path: Path) -> None:
     manifest_of.write_text(manifest_of.read_text().replace('"matrix-1"', '"another"'))
     with pytest.raises(SnapshotError, match="it holds an agent of run another; remove the folder"):
         league.export("matrix-1@stopped", tmp_path / "none", store=store.path)
-    league.resume("matrix-1", store=store.path, watcher=Notes(4))
+    league.resume("matrix-1", store=store.path, callback=Notes(4))
     assert weights(tmp_path, "matrix-1@stopped") != first
-    league.resume("matrix-1", store=store.path, watcher=())
+    league.resume("matrix-1", store=store.path, callback=())
     assert not (tmp_path / "matrix-1" / "stopped").exists()
     with pytest.raises(UsageError, match="matrix-1 was not stopped on its way, or is finished since"):
         league.export("matrix-1@stopped", tmp_path / "none", store=store.path)
@@ -64,8 +64,8 @@ def test_it_plays_and_the_run_does_not_notice(tmp_path: Path) -> None:
     for update in range(2, 5):
         found = league.evaluate("matrix-1@stopped", "bot:random", games=2, store=store)
         assert found.a == "matrix-1@stopped"
-        league.resume("matrix-1", store=store, watcher=Notes(update))
-    league.resume("matrix-1", store=store, watcher=())
+        league.resume("matrix-1", store=store, callback=Notes(update))
+    league.resume("matrix-1", store=store, callback=())
     assert learned(tmp_path / "parts", "matrix-1") == learned(tmp_path / "whole", "matrix-1")
     assert len(Store.open(store).snapshots("matrix-1")) == len(
         Store.open(tmp_path / "whole" / "league.duckdb").snapshots("matrix-1")
@@ -84,11 +84,11 @@ def test_a_run_that_was_not_stopped_has_none(tmp_path: Path) -> None:
 def test_a_trainer_and_a_league_keep_them_too(tmp_path: Path) -> None:
     """Each learner of a league that has a saved state, and a custom loop that is closed before its end."""
     store = tmp_path / "league.duckdb"
-    with league.Trainer(STAGE, env="matrix", overrides=SETS, store=store, watcher=()) as trainer:
+    with league.Trainer(STAGE, env="matrix", overrides=SETS, store=store, callback=()) as trainer:
         trainer.learn(trainer.collect())
     assert weights(tmp_path, f"{trainer.run}@stopped")
     sets = [*SETS, "run.total_steps=512"]
     with stopping(2):
-        done = league.train_league("small", stage="smoke", env="matrix", overrides=sets, store=store, watcher=())
+        done = league.train_league("small", stage="smoke", env="matrix", overrides=sets, store=store, callback=())
     begun = [x.run for x in done.learners if (tmp_path / x.run / "state").exists()]
     assert begun and all(weights(tmp_path, f"{run}@stopped") for run in begun)

@@ -142,7 +142,7 @@ def test_whoever_stops_it_either_carries_it_on(whole: Path, tmp_path: Path) -> N
 def test_a_trainer_carries_on_what_another_call_began(whole: Path, tmp_path: Path) -> None:
     """A run of `league.train` that was stopped ends as it would have; who is evaluated again is not played again."""
     store = tmp_path / "league.duckdb"
-    league.train("smoke", env="matrix", overrides=SETS, store=store, watcher=Notes(at=3))
+    league.train("smoke", env="matrix", overrides=SETS, store=store, callback=Notes(at=3))
     with league.Trainer.resume("matrix-1", store=store) as again:
         assert again.steps == 96 and again.run == "matrix-1"
         while again.goes_on:
@@ -157,7 +157,7 @@ def test_a_trainer_carries_on_what_another_call_began(whole: Path, tmp_path: Pat
 
 
 class Raise:
-    """A watcher that raises a signal once an update is made."""
+    """A callback that raises a signal once an update is made."""
 
     def __init__(self, at: int, number: int) -> None:
         self.at, self.number = at, number
@@ -188,7 +188,7 @@ def test_a_signal_waits_for_the_end_of_the_update_and_saves_the_run(
 
     with monkeypatch.context() as patch:
         patch.setattr(Collector, "collect", told)
-        one = trainer(tmp_path, watcher=Raise(3, signal.SIGTERM))
+        one = trainer(tmp_path, callback=Raise(3, signal.SIGTERM))
         update(one)
         rollout = one.collect()
         with pytest.raises(KeyboardInterrupt):
@@ -339,7 +339,7 @@ def test_an_error_in_play_leaves_the_last_save(whole: Path, tmp_path: Path, monk
 def test_what_is_played_and_not_learned_is_lost_aloud(tmp_path: Path) -> None:
     """Closed between `collect` and `learn`: the number of matches is said, the run is saved before them and goes on."""
     notes = Notes()
-    with trainer(tmp_path, watcher=notes) as one:
+    with trainer(tmp_path, callback=notes) as one:
         update(one)
         one.collect()
     line = "by hand: closed before its last rollout was learned from; that and 4 matches in play are lost"

@@ -14,7 +14,7 @@ import torch
 import league
 from league.config import CHANGEABLE, fingerprint, load
 from league.envs import registry
-from league.envs.workers import processes as crew
+from league.envs.workers import processes as pool
 from league.errors import ConfigError, LeagueError
 from league.sessions import sizing
 from league.store.store import Store
@@ -58,8 +58,8 @@ def _user(tmp_path: Path) -> Iterator[None]:
 def train(folder: Path, run: str, *sets: str, notes: Notes | None = None) -> Any:
     """A tiny run of the game."""
     store = folder / "league.duckdb"
-    env, watcher = str(folder / "sums.py"), notes or Notes()
-    return league.train("smoke", env=env, overrides=[*SETS, *sets], store=store, run=run, watcher=watcher)
+    env, callback = str(folder / "sums.py"), notes or Notes()
+    return league.train("smoke", env=env, overrides=[*SETS, *sets], store=store, run=run, callback=callback)
 
 
 @pytest.mark.parametrize("more", cases("learner.overlap=true", slow=["learner.overlap=false", "env.strict_masks=true"]))
@@ -70,8 +70,8 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
     with stopping(1):
         assert train(tmp_path, "many", more, "env.workers=2").updates == 1
     notes = Notes()
-    assert league.resume("many", store=store, overrides=["env.workers=1"], watcher=notes).status == "finished"
-    assert learned(tmp_path, "one") == learned(tmp_path, "many") and not crew._crews
+    assert league.resume("many", store=store, overrides=["env.workers=1"], callback=notes).status == "finished"
+    assert learned(tmp_path, "one") == learned(tmp_path, "many") and not pool._pools
     made: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         make = registry.make
@@ -81,7 +81,7 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
         )
         scores = [league.evaluate(run, "bot:two", games=4, store=store, device="cpu") for run in ("one", "many")]
     assert made == [0, 1, 0]  # the last is of one row, which says what the game is
-    assert scores[0].summary == scores[1].summary and not crew._crews
+    assert scores[0].summary == scores[1].summary and not pool._pools
     assert not [line for line in notes.said if "lost" in line or "otherwise" in line]
     one, many = (Store.open(store).find_run(run) for run in ("one", "many"))
     assert one.fingerprint == many.fingerprint and one.source == many.source
@@ -91,7 +91,7 @@ def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
     """It is saved as of its last update, and an event says who died."""
 
     def kill() -> None:
-        [found] = crew._crews.values()
+        [found] = pool._pools.values()
         os.kill(found.pids[1], signal.SIGKILL)
 
     with (
@@ -102,7 +102,7 @@ def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
     assert "saved" in str(found.value) and "league resume r" in str(found.value) and "\n" not in str(found.value)
     store = Store.open(tmp_path / "league.duckdb")
     assert store.find_run("r").status == "failed" and "worker_died" in [event.kind for event in store.events("r")]
-    assert not crew._crews
+    assert not pool._pools
     assert league.resume("r", store=tmp_path / "league.duckdb").status == "finished"
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from league.errors import SnapshotError
-from league.sessions import shelf as shelf_module
-from league.sessions.shelf import FileShelf
+from league.sessions import artifacts as artifacts_module
+from league.sessions.artifacts import FileArtifactStore
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -80,7 +80,7 @@ def test_a_disk_that_refuses_ends_the_run_in_a_line_and_room_helps(tmp_path: Pat
         raise SnapshotError(f"cannot write {folder}: No space left on device; make room there, then try again")
 
     with pytest.MonkeyPatch.context() as patch:
-        full = at_update(2, lambda: patch.setattr(shelf_module, "_write", refuse))
+        full = at_update(2, lambda: patch.setattr(artifacts_module, "_write", refuse))
         with full, pytest.raises(SnapshotError, match=r"cannot write .*0000000256: No space left"):
             train(tmp_path / "broken", *SHORT, "run.checkpoint_minutes=0.001")
     store = Store.open(tmp_path / "broken/league.duckdb")
@@ -88,7 +88,7 @@ def test_a_disk_that_refuses_ends_the_run_in_a_line_and_room_helps(tmp_path: Pat
     assert [row.step for row in store.snapshots("matrix-1")] == [0, 128]
     import league
 
-    league.resume("matrix-1", store=tmp_path / "broken/league.duckdb", watcher=Notes())
+    league.resume("matrix-1", store=tmp_path / "broken/league.duckdb", callback=Notes())
     assert learned(tmp_path / "broken", "matrix-1") == learned(tmp_path / "whole", "matrix-1")
 
 
@@ -97,15 +97,15 @@ def test_what_was_just_saved_is_played_without_its_files(tmp_path: Path, monkeyp
     for name in ("kept", "gone"):
         (tmp_path / name).mkdir()
     train(tmp_path / "kept", *SHORT)
-    settle, taken = FileShelf.settle, list[Path]()
+    settle, taken = FileArtifactStore.settle, list[Path]()
 
-    def and_remove(self: FileShelf, *, wait: bool = True) -> None:
+    def and_remove(self: FileArtifactStore, *, wait: bool = True) -> None:
         settle(self, wait=wait)
         for path in (self.folder / "snapshots").glob("[0-9]*"):
             shutil.rmtree(path)
             taken.append(path)
 
-    monkeypatch.setattr(FileShelf, "settle", and_remove)
+    monkeypatch.setattr(FileArtifactStore, "settle", and_remove)
     train(tmp_path / "gone", *SHORT)
     assert learned(tmp_path / "gone", "matrix-1") == learned(tmp_path / "kept", "matrix-1")
     assert len(taken) == len(learned(tmp_path / "kept", "matrix-1")[0]) == 6

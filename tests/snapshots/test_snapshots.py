@@ -305,7 +305,7 @@ def test_snapshots_do_not_import_the_configuration() -> None:
     """league.snapshots stands on the ground alone, so that an export needs no trainer."""
     code = "import sys, league.snapshots.io; print([m for m in sys.modules if m.startswith('league')])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    allowed = {"league", "league.acts", "league.errors", "league.schema", "league.types", "league.snapshots"}
+    allowed = {"league", "league.phases", "league.errors", "league.schema", "league.types", "league.snapshots"}
     allowed |= {"league.signals", "league.types.spaces"}
     allowed |= {"league.snapshots.files", "league.snapshots.io", "league.snapshots.manifest"}
     assert set(json.loads(output.replace("'", '"'))) <= allowed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import league
-from league import acts
+from league import phases
 from league.store.store import Store
 from league.training import evaluating
 from league.training.evaluating import ALLOWANCE, GAMES
@@ -69,7 +69,7 @@ def test_a_match_that_is_too_long_is_not_waited_for(tmp_path: Path, monkeypatch:
     on; later steps pay for it."""
     monkeypatch.setattr(evaluating, "ALLOWANCE", 59)
     notes = Notes()
-    met = evaluated(train(tmp_path, "run.evaluate_share=1.0", watcher=notes))
+    met = evaluated(train(tmp_path, "run.evaluate_share=1.0", callback=notes))
     assert list(met) == [160, 320, 480, 640]
     assert sum(match.steps for matches in met.values() for match in matches) <= 640 + 59
     told = [line for line in notes.said if line.startswith("evaluated at step 0 ")]
@@ -79,7 +79,7 @@ def test_a_match_that_is_too_long_is_not_waited_for(tmp_path: Path, monkeypatch:
 def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
     """What was spent is part of the state, so the games are the same."""
     whole = train(tmp_path / "whole")
-    train(tmp_path / "parts", watcher=Notes(13))
+    train(tmp_path / "parts", callback=Notes(13))
     league.resume("it", store=tmp_path / "parts" / "league.duckdb")
     expected, found = (
         [(x.update, x.row, x.ordinal, x.agents, x.winner, x.seed) for x in store.matches("it", "evaluation")]
@@ -91,7 +91,7 @@ def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_goes_on_may_be_evaluated_otherwise(tmp_path: Path) -> None:
     """Its share and the games of its last evaluation are settings of how one looks at it."""
-    train(tmp_path, "run.evaluate_games=2", "env.time_limit_seconds=1", env="brawl", watcher=Notes(13))
+    train(tmp_path, "run.evaluate_games=2", "env.time_limit_seconds=1", env="brawl", callback=Notes(13))
     sets = ["run.anchor_games=40", "run.evaluate_share=10.0", "run.ladder_share=0.0", "run.ladder_older=1"]
     league.resume("it", overrides=sets, store=tmp_path / "league.duckdb")
     met = evaluated(Store.open(tmp_path / "league.duckdb"))
@@ -108,7 +108,7 @@ def test_rounds_keep_no_more_replays_than_one_would(tmp_path: Path) -> None:
 def test_progress_begins_before_anything_is_played(tmp_path: Path) -> None:
     """It counts the games of all rounds, and the steps played meanwhile."""
     told: list[tuple[str, float, float, int]] = []
-    with acts.gauging(lambda *what: told.append(what)):
+    with phases.gauging(lambda *what: told.append(what)):
         train(tmp_path, "run.evaluate_every=0", "run.evaluate_games=4", "run.evaluate_share=10.0")
     assert {name for name, *_ in told} == {GAMES}
     num_games = sum(map(len, evaluated(Store.open(tmp_path / "league.duckdb")).values()))

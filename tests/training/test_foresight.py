@@ -12,7 +12,7 @@ from league import config as settings
 from league.errors import ConfigError
 from league.play.graphs import StepGraphs
 from league.store.store import Store
-from league.training.foresight import Foresight
+from league.training.action_prediction import Foresight
 from league.training.learner import FORETOLD, Learner
 from tests.helpers.capturing import Double, without_kernels
 from tests.helpers.rollouts import make_collector

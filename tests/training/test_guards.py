@@ -202,7 +202,7 @@ TINY = [
 
 
 class Notes:
-    """A watcher that keeps what is said, and stops the run after update `stop_at`."""
+    """A callback that keeps what is said, and stops the run after update `stop_at`."""
 
     def __init__(self, stop_at: int = 0) -> None:
         self.said: list[str] = []
@@ -227,7 +227,7 @@ def train(
     """A run called `sick` of 30 small updates."""
     notes, sets = notes or Notes(), [*(TINY if env == "matrix" else ()), *overrides]
     store = folder / "league.duckdb"
-    arguments: dict[str, Any] = {"run": "sick", "device": "cpu", "store": store, "watcher": notes}
+    arguments: dict[str, Any] = {"run": "sick", "device": "cpu", "store": store, "callback": notes}
     return league.train("smoke", env=env, seed=seed, overrides=sets, **arguments), notes
 
 
@@ -272,7 +272,7 @@ def test_an_alarm_stops_the_run_where_that_is_set_and_it_goes_on_cured(tmp_path:
     assert stored(tmp_path) == [("kl_blow_up", 1)]
     notes = Notes()
     cured = ["run.on_alarm=warn", "learner.learning_rate=1e-4"]
-    done = league.resume("sick", overrides=cured, store=store.path, watcher=notes)
+    done = league.resume("sick", overrides=cured, store=store.path, callback=notes)
     assert done.status == "finished" and not [line for line in notes.said if "KL blew up" in line]
     assert [kind for kind, _ in stored(tmp_path)][:2] == ["kl_blow_up", "resumed"]
 
@@ -415,7 +415,7 @@ def test_a_game_that_gives_no_number_stops_the_run(
     (evidence,) = (tmp_path / "sick" / "failures").iterdir()
     shown = evidence.read_bytes()
     resumed = Notes(3)
-    assert league.resume("sick", store=store.path, watcher=resumed).status == "stopped"
+    assert league.resume("sick", store=store.path, callback=resumed).status == "stopped"
     (before, after) = ([m for m in found if m.update == 3] for found in (matches, store.matches("sick", "training")))
     assert before and after and not {m.seed for m in before} & {m.seed for m in after}, "new ones in their place"
     (lost,) = [line for line in resumed.said if "do not count any more" in line]

@@ -11,7 +11,7 @@ import pytest
 import league
 from league.boards.standings import leaderboard
 from league.errors import SnapshotError
-from league.sessions.shelf import FileShelf
+from league.sessions.artifacts import FileArtifactStore
 from league.store.store import Store
 from league.training import ladder
 from league.training.ladder import FIRST_ROW
@@ -66,7 +66,7 @@ def test_a_tenth_is_a_tenth(tmp_path: Path) -> None:
 def test_a_stopped_run_climbs_as_one_that_was_not(tmp_path: Path) -> None:
     """What was spent is part of the state, so the games are the same."""
     whole = train(tmp_path / "whole")
-    train(tmp_path / "parts", watcher=Notes(7))
+    train(tmp_path / "parts", callback=Notes(7))
     league.resume("it", store=tmp_path / "parts" / "league.duckdb")
     parts = Store.open(tmp_path / "parts" / "league.duckdb")
     expected, found = (
@@ -103,15 +103,15 @@ def test_older_snapshots_reach_back(num: int, expected: list[int]) -> None:
 
 def test_a_snapshot_that_is_damaged_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody else was chosen there are no games, each time that is said, and training goes on to its end."""
-    load, said = FileShelf.load_policy, Notes()
+    load, said = FileArtifactStore.load_policy, Notes()
 
-    def broken(self: FileShelf, agent_id: str) -> Any:
+    def broken(self: FileArtifactStore, agent_id: str) -> Any:
         if agent_id == "damaged":
             raise SnapshotError("a bit is wrong")
         return load(self, agent_id)
 
-    monkeypatch.setattr(FileShelf, "load_policy", broken)
+    monkeypatch.setattr(FileArtifactStore, "load_policy", broken)
     monkeypatch.setattr(ladder, "_chosen", lambda *_: {"damaged": 1})
-    store = train(tmp_path, watcher=said)
+    store = train(tmp_path, callback=said)
     assert climbed(store) == [] and store.find_run("it").status == "finished"
     assert any("climbing the ladder without damaged: a bit is wrong" in line for line in said.said)

@@ -77,7 +77,7 @@ ALONE = ("total_steps", "on_alarm")
 
 
 class StopAt:
-    """A watcher that interrupts at an update."""
+    """A callback that interrupts at an update."""
 
     def __init__(self, update: int) -> None:
         self.update = update
@@ -142,7 +142,7 @@ def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, .
     """Rows, snapshots, metrics, Elo, and the state with weights, optimiser, pool and matches in play are equal at its
     end, though evaluation, checkpoints, talk and checks differ; carried on it ends as the long stage does."""
     short = train(tmp_path / "short", "short", *sets, env=env)
-    cut = train(tmp_path / "cut", "long", *sets, env=env, fresh=True, watcher=StopAt(5))
+    cut = train(tmp_path / "cut", "long", *sets, env=env, fresh=True, callback=StopAt(5))
     run = f"{env}-1"
     ended, going = learned(short, run, 5), learned(cut, run, 5)
     last = ended["snapshot"].pop()  # of the stage's last weights, to be evaluated; it joins no pool
@@ -188,12 +188,12 @@ def test_test50k_is_the_beginning_of_10m(tmp_path: Path) -> None:
     sets = ("env.rows=32", "learner.rollout_steps=32", "learner.minibatches=2")
     short = train(tmp_path / "short", "test50k", *sets)
     updates = short.find_run("matrix-1").update
-    cut = train(tmp_path / "cut", "10m", *sets, "run.evaluate_games=2", watcher=StopAt(updates))
+    cut = train(tmp_path / "cut", "10m", *sets, "run.evaluate_games=2", callback=StopAt(updates))
     ended, going = learned(short, "matrix-1", updates), learned(cut, "matrix-1", updates)
     ended["snapshot"].pop()
     assert ended == going
     states = [learning_state(tmp_path / folder, "matrix-1") for folder in ("short", "cut")]
     parts = [{path: leaf for path, leaf in s.items() if path.startswith(("/learner", "/collector"))} for s in states]
     assert parts[0] == parts[1] and len(parts[0]) > 50  # the pool's newest comes when it goes on
-    carried = train(tmp_path / "short", "10m", *sets, watcher=StopAt(updates + 5))
+    carried = train(tmp_path / "short", "10m", *sets, callback=StopAt(updates + 5))
     assert [(row.run, row.stage, row.update) for row in carried.runs()] == [("matrix-1", "10m", updates + 5)]

@@ -148,7 +148,7 @@ def test_what_is_seen_and_paid_may_be_of_any_scale(tmp_path: Path) -> None:
 def test_a_run_goes_on_with_both_statistics_bit_for_bit(tmp_path: Path) -> None:
     """Stopped at its third update it is a run of three; resumed it is the run that was not stopped."""
     whole = train(tmp_path / "whole", "smoke", *RUN, "run.total_steps=1024", env=ENV, run="r")
-    stopped = train(tmp_path / "cut", "smoke", *RUN, "run.total_steps=1024", env=ENV, run="r", watcher=StopAt(3))
+    stopped = train(tmp_path / "cut", "smoke", *RUN, "run.total_steps=1024", env=ENV, run="r", callback=StopAt(3))
     train(tmp_path / "short", "smoke", *RUN, "run.total_steps=384", env=ENV, run="r")
     states = (learning_state(tmp_path / folder, "r") for folder in ("cut", "short"))
     cut, short = ({name: x for name, x in state.items() if "/guards" not in name} for state in states)

@@ -140,7 +140,7 @@ def test_reward_terms_of_matches_are_those_of_the_store(trained: Store) -> None:
 
 
 class Notes:
-    """A watcher that keeps what it is told, and stops the run after update `stop_at`."""
+    """A callback that keeps what it is told, and stops the run after update `stop_at`."""
 
     def __init__(self, stop_at: int = 0) -> None:
         self.said: list[str] = []
@@ -188,9 +188,9 @@ def test_a_reward_that_never_fired_in_the_whole_run_is_named(
     path, first, second = tmp_path, Notes(stop_at=2), Notes()
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "add_matches", once_for_the_opponent)
-        league.train("smoke", env="brawl", run="brief", device="cpu", overrides=BRIEF, store=path, watcher=first)
+        league.train("smoke", env="brawl", run="brief", device="cpu", overrides=BRIEF, store=path, callback=first)
     assert not [line for line in first.said if "never fired" in line]
-    assert league.resume("brief", store=path, watcher=second).status == "finished"
+    assert league.resume("brief", store=path, callback=second).status == "finished"
     matches = Store.open(path).matches("brief", "training")
     silent = {t for t in matches[0].rewards if not any(any(m.rewards[t]) for m in matches)}
     assert ("combo" in silent) != fired_before and "weapon_taken" in silent
@@ -211,7 +211,7 @@ def test_a_run_finishes_although_its_rewards_cannot_be_read(tmp_path: Path, monk
 
     monkeypatch.setattr(Store, "reward_terms", fail)
     notes, path = Notes(), tmp_path / "league.duckdb"
-    result = league.train("smoke", env="matrix", overrides=TINY, store=path, watcher=notes)
+    result = league.train("smoke", env="matrix", overrides=TINY, store=path, callback=notes)
     assert result.status == "finished"
     assert notes.said[-1] == "not known whether every reward term fired: store cannot be read"
 

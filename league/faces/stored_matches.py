@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league.acts import act
 from league.arena.templates import packed
 from league.errors import LeagueError
 from league.faces.sections import RunFacts
+from league.phases import phase
 from league.store.reading import Reader
 from league.store.rows import KeptMatch
 from league.types import SEATS
@@ -53,7 +53,7 @@ class Films:
         """Whether a match is remembered."""
         return key in self._packed
 
-    @act("play a match back")
+    @phase("play a match back")
     def packed(self, key: str) -> str:
         """A match as the player's page takes it (`league.arena.templates.packed`).
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from league import config as settings
 from league.config import CHANGEABLE
 from league.errors import ConfigError, UsageError, command
-from league.sessions.shelf import FileShelf
+from league.sessions.artifacts import FileArtifactStore
 from league.training.training import Training
 from league.types import Rollout
 
@@ -33,11 +33,11 @@ class ByHand:
 
     Args:
         training: the run's, in which acts are called.
-        shelf: its files; its row tells the fingerprint and settings that are written at the next save.
+        artifacts: its files; its row tells the fingerprint and settings that are written at the next save.
     """
 
-    def __init__(self, training: Training, shelf: FileShelf) -> None:
-        self._training, self._shelf = training, shelf
+    def __init__(self, training: Training, artifacts: FileArtifactStore) -> None:
+        self._training, self._artifacts = training, artifacts
         self._said: set[str] = set()
         self._is_marked = False
         self._has_new_row = False
@@ -72,20 +72,20 @@ class ByHand:
         Raises:
             ConfigError: one that cannot change now, or a value outside its rule; nothing is changed.
         """
-        training, before, run = self._training, self._training.run.config, self._shelf.row.run
+        training, before, run = self._training, self._training.run.config, self._artifacts.row.run
         texts = {text.partition("=")[0].strip(): text for text in overrides}
         config = settings.changed(before, texts.values())
         for name, text in texts.items():
             if name not in LIVE:
-                again = command("resume", run, "--set", text, store=self._shelf.store.path)
+                again = command("resume", run, "--set", text, store=self._artifacts.store.path)
                 raise ConfigError(
                     f"{name}: play is made of it, so it cannot change while the trainer is open; close() it and go on"
                     f" with `league.Trainer.resume({run!r}, overrides=[{text!r}])` or {again}"
                 )
         training.reconfigure(config)
         data = settings.to_json(config)
-        self._shelf.config = config
-        self._shelf.row = dataclasses.replace(self._shelf.row, config=json.dumps(data))
+        self._artifacts.config = config
+        self._artifacts.row = dataclasses.replace(self._artifacts.row, config=json.dumps(data))
         self._has_new_row = True
         if settings.fingerprint(config) != settings.fingerprint(before):
             self.mark()
@@ -101,9 +101,9 @@ class ByHand:
         what: said, and an event, the first time.
         """
         if not self._is_marked:
-            row, config = self._shelf.row, self._training.run.config
+            row, config = self._artifacts.row, self._training.run.config
             mark = settings.mixed_fingerprint(row.fingerprint, config)
-            self._shelf.row = dataclasses.replace(row, fingerprint=mark)
+            self._artifacts.row = dataclasses.replace(row, fingerprint=mark)
             self._is_marked = self._has_new_row = True
         if what:
             self.say_once(what, what)
@@ -118,7 +118,7 @@ class ByHand:
         """A line, and an event."""
         run = self._training.run
         line = f"run={run.name}: by hand: {what}"
-        run.watcher.say(line)
+        run.callback.say(line)
         run.rows.add_event(run.counters.update, BY_HAND, line)
 
     def write_row(self) -> None:
@@ -128,7 +128,7 @@ class ByHand:
             StoreError: the store cannot be written.
         """
         if self._has_new_row:
-            self._shelf.configure()
+            self._artifacts.configure()
             self._has_new_row = False
 
 

@@ -18,7 +18,7 @@ def tell(run: Run, alarms: list[Alarm]) -> list[Alarm]:
         kind = (OVER if alarm.is_over else ALARM) + alarm.kind
         run.rows.add_event(run.counters.update, kind, alarm.message)
         line = f"alarm at step {run.counters.steps:,}: {alarm.message}"
-        run.watcher.say(line.replace("alarm", "alarm over", 1) if alarm.is_over else line)
+        run.callback.say(line.replace("alarm", "alarm over", 1) if alarm.is_over else line)
     return [alarm for alarm in alarms if not alarm.is_over]
 
 
@@ -27,7 +27,7 @@ def warn_of_silent_rewards(run: Run) -> None:
     try:
         terms = run.store.reward_terms(run.name)
     except StoreError as error:
-        run.watcher.say(f"not known whether every reward term fired: {error}")
+        run.callback.say(f"not known whether every reward term fired: {error}")
         return
     for term in terms:
         if term.weight and not term.fired:
@@ -36,7 +36,7 @@ def warn_of_silent_rewards(run: Run) -> None:
                 f" taught nothing; train longer, see if the game can bring it about, or --set rewards.{term.term}=0"
             )
             run.rows.add_event(run.counters.update, f"{ALARM}silent_reward:{term.term}", message)
-            run.watcher.say(message)
+            run.callback.say(message)
 
 
 def report(run: Run, metrics: Mapping[str, float], recent: Recent, seconds: float) -> Report:

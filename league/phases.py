@@ -7,7 +7,7 @@ from contextlib import ContextDecorator, contextmanager
 from types import TracebackType
 
 Listener = Callable[[str, bool], None]
-"""Is called with an act's name, and True as it begins or False as it ends, also by an error."""
+"""Is called with a phase's name, and True as it begins or False as it ends, also by an error."""
 
 Gauge = Callable[[str, float, float, int], None]
 """Is called with the name of what is counted, how much of it is done, how much there is, and the steps played."""
@@ -16,10 +16,10 @@ _listeners: list[Listener] = []
 _gauges: list[Gauge] = []
 
 
-class act(ContextDecorator):
-    """A stretch of work with a name: `with act("play"):`, or `@act("play")` for a whole function.
+class phase(ContextDecorator):
+    """A stretch of work with a name: `with phase("play"):`, or `@phase("play")` for a whole function.
 
-    Costs about a microsecond where nobody listens. An act may lie in another, and may be entered in any thread.
+    Costs about a microsecond where nobody listens. A phase may lie in another, and may be entered in any thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -36,7 +36,7 @@ class act(ContextDecorator):
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Meanwhile `listener` is called, in the act's thread, at the beginning and at the end of every act."""
+    """Meanwhile `listener` is called, in the phase's thread, at the beginning and at the end of every act."""
     _listeners.append(listener)
     try:
         yield

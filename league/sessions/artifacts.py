@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from league import config as settings
-from league.arena import lessons
+from league.arena import curriculum
 from league.arena.agents import STOPPED
 from league.arena.networks import described, load_net
 from league.arena.parts import thing_of
@@ -24,6 +24,8 @@ from league.envs.matches.mixtures import choices_of
 from league.errors import SnapshotError, command
 from league.play.bots import BotPolicy
 from league.pool.league_pool import Member, own_snapshots
+from league.sessions.external_agents import folder_of as guest_folder
+from league.sessions.external_agents import keep, names
 from league.sessions.failures import write_evidence
 from league.sessions.folders import (
     ASIDE,
@@ -35,8 +37,6 @@ from league.sessions.folders import (
     read_manifest,
     snapshots_of,
 )
-from league.sessions.guests import folder_of as guest_folder
-from league.sessions.guests import keep, names
 from league.snapshots import io as snapshot_files
 from league.snapshots.io import Frozen
 from league.snapshots.kept import keep_newest, pinned_rows
@@ -52,8 +52,8 @@ from league.training.run import Counters
 from league.types import BOT_PREFIX, Policy
 
 
-class FileShelf:
-    """A `league.training.run.Shelf` of files in the run's folder.
+class FileArtifactStore:
+    """A `league.training.run.ArtifactStore` of files in the run's folder.
 
     Args:
         store: has the run's folder.
@@ -88,7 +88,7 @@ class FileShelf:
                 options,
                 row.source,
             )
-            for options in (lessons.options_of(config, lesson) for lesson in config.env.curriculum)
+            for options in (curriculum.options_of(config, lesson) for lesson in config.env.curriculum)
         }
 
     @cached_property
@@ -310,13 +310,13 @@ class FileShelf:
         return ()
 
 
-class LeagueShelf(FileShelf):
+class LeagueArtifactStore(FileArtifactStore):
     """A learner's: the others see a snapshot once a state is saved that holds it, and theirs can be seen and loaded.
 
     So no learner ever goes back behind what others have met, and an exploiter begins again only after that.
 
     Args:
-        store, row, config, device: as for `FileShelf`.
+        store, row, config, device: as for `FileArtifactStore`.
         learner: its row among the league's.
     """
 
@@ -337,7 +337,7 @@ class LeagueShelf(FileShelf):
         return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
 
     def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
-        """As `FileShelf.save_state`; the snapshots since the last one are in the store from then on.
+        """As `FileArtifactStore.save_state`; the snapshots since the last one are in the store from then on.
 
         No learner goes back by itself behind what others have met, so none is kept for that.
         """

@@ -9,30 +9,30 @@ from typing import Any
 from league.boards.standings import Rated
 from league.errors import LeagueError, is_signal
 from league.play.evaluation import Summary
-from league.training.run import Report, Start, Watcher
+from league.training.run import Callback, Report, Start
 
 _log = logging.getLogger(__name__)
 
 
-class Steady(Watcher):
-    """Tells watchers. What one raises is logged, the first time, and goes no further; a known error is told the others.
+class Steady(Callback):
+    """Calls several callbacks. It logs the first error of each, and reports a `LeagueError` to the others.
 
     Their words may have nowhere to go: a closed pipe, a full disk, a service that is down. Signals still end the run.
 
     Args:
-        watchers: each may lack methods.
-        ended_by: methods of watchers that have returned False, of all learners of a league together.
+        callbacks: each may lack methods.
+        ended_by: methods of callbacks that have returned False, of all learners of a league together.
     """
 
-    def __init__(self, watchers: Sequence[Watcher], ended_by: list[str] | None = None) -> None:
-        self._watchers = watchers
+    def __init__(self, callbacks: Sequence[Callback], ended_by: list[str] | None = None) -> None:
+        self._callbacks = callbacks
         self._failed: set[tuple[int, str]] = set()
-        """Of a watcher: what it raised."""
+        """Of a callback: what it raised."""
         self._ended_by: list[str] = [] if ended_by is None else ended_by
 
     @property
     def is_over(self) -> bool:
-        """Whether a watcher has ended the run."""
+        """Whether a callback has ended the run."""
         return bool(self._ended_by)
 
     def began(self, start: Start) -> None:
@@ -66,12 +66,12 @@ class Steady(Watcher):
     def of(self, name: str, *, takes_turns: bool = True) -> Steady:
         """Those who are told of one learner of a league; a learner without one gets a line a turn.
 
-        takes_turns: others train in this process, too; without them such a watcher is told itself.
+        takes_turns: others train in this process, too; without them such a callback is told itself.
         """
-        found: list[Watcher] = []
-        for watcher in self._watchers:
-            own: Any = self._call(watcher, "of", name)
-            found.append(own or (Notes(name, watcher) if takes_turns else watcher))
+        found: list[Callback] = []
+        for callback in self._callbacks:
+            own: Any = self._call(callback, "of", name)
+            found.append(own or (Notes(name, callback) if takes_turns else callback))
         return Steady(found, self._ended_by)
 
     def turn_over(self) -> None:
@@ -79,39 +79,39 @@ class Steady(Watcher):
         self._tell("turn_over")
 
     def _tell(self, what: str, *arguments: object) -> None:
-        for watcher in self._watchers:
-            if self._call(watcher, what, *arguments) is False:
+        for callback in self._callbacks:
+            if self._call(callback, what, *arguments) is False:
                 self._ended_by.append(what)
 
-    def _call(self, watcher: Watcher, what: str, *arguments: object) -> object:
-        """What a watcher's method gives; None where it has none or fails. Its look-up is the watcher's code, too."""
+    def _call(self, callback: Callback, what: str, *arguments: object) -> object:
+        """What a callback's method gives; None where it has none or fails. Its look-up is the callback's code, too."""
         try:
-            listen = getattr(watcher, what, None)
+            listen = getattr(callback, what, None)
             return None if listen is None else listen(*arguments)
         except BaseException as error:
             if is_signal(error):
                 raise
-            failure = id(watcher), str(error) if isinstance(error, LeagueError) else ""
+            failure = id(callback), str(error) if isinstance(error, LeagueError) else ""
             if failure not in self._failed:
                 self._failed.add(failure)
-                self._tell_of(error, [other for other in self._watchers if other is not watcher])
+                self._tell_of(error, [other for other in self._callbacks if other is not callback])
         return None
 
-    def _tell_of(self, error: BaseException, others: Sequence[Watcher]) -> None:
+    def _tell_of(self, error: BaseException, others: Sequence[Callback]) -> None:
         if isinstance(error, LeagueError):
             for other in others:
                 self._call(other, "say", str(error))
             if not others:
                 _log.warning("%s", error)
         elif not isinstance(error, OSError):  # of which nobody could read, either
-            _log.warning("the watcher failed, and training goes on", exc_info=error)
+            _log.warning("the callback failed, and training goes on", exc_info=error)
 
 
-class Notes(Watcher):
-    """Tells a watcher of one learner among several: a line a turn, each with the learner's name."""
+class Notes(Callback):
+    """Tells a callback of one learner among several: a line a turn, each with the learner's name."""
 
-    def __init__(self, name: str, watcher: Watcher) -> None:
-        self._name, self._watcher = name, watcher
+    def __init__(self, name: str, callback: Callback) -> None:
+        self._name, self._callback = name, callback
         self._last: Report | None = None
 
     def report(self, report: Report) -> None:
@@ -124,7 +124,7 @@ class Notes(Watcher):
 
     def say(self, message: str) -> None:
         """The same, with the name."""
-        self._watcher.say(f"{self._name}: {message}")
+        self._callback.say(f"{self._name}: {message}")
 
     def turn_over(self) -> None:
         """What the turn came to."""
@@ -135,10 +135,10 @@ class Notes(Watcher):
             self.say(f"{done}  won: {rates or '-'}")
 
 
-def steady(watcher: Watcher | Sequence[Watcher] | None) -> tuple[Steady, Callable[[str], None] | None]:
+def steady(callback: Callback | Sequence[Callback] | None) -> tuple[Steady, Callable[[str], None] | None]:
     """Watchers that cannot fail, and what a store is told by; None where nobody watches, whom its logger tells."""
-    watchers: Sequence[Watcher] = (
-        () if watcher is None else watcher if isinstance(watcher, list | tuple) else (watcher,)
+    callbacks: Sequence[Callback] = (
+        () if callback is None else callback if isinstance(callback, list | tuple) else (callback,)
     )
-    safe = Steady(watchers)
-    return safe, safe.say if watchers else None
+    safe = Steady(callbacks)
+    return safe, safe.say if callbacks else None

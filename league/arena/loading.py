@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
 
-from league.arena.marks import mark_of
+from league.arena.code_hash import mark_of
 from league.envs import entry_points
 from league.envs.matches.members import takes
 from league.envs.sources import Located, What, load

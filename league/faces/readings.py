@@ -6,19 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from league.acts import act
 from league.boards.alarms import Finding, look
-from league.boards.brief import choose
 from league.boards.naming import SHORT_HASH
+from league.boards.selection import choose
 from league.boards.standings import Board, Entry, leaderboard
 from league.errors import UsageError, command_line
 from league.faces.headline import headline
-from league.faces.kept import Films, key_of
 from league.faces.provenance import provenance
 from league.faces.records import AlarmLine, Document, FilmedMatch, GameCard, Listed, Map, RunCard
 from league.faces.sections import RunFacts, lines_of, sections_of
+from league.faces.stored_matches import Films, key_of
 from league.maths.payoffs import means_of
 from league.maths.record import Record
+from league.phases import phase
 from league.store.liveness import runs as runs_of
 from league.store.reading import Reader
 from league.store.rows import KeptMatch, LearnerRow, RunRow, now
@@ -36,7 +36,7 @@ MOST_KEPT = 60
 """Matches that are listed."""
 
 
-@act("read the store")
+@phase("read the store")
 def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -> Document:
     """What a page shows of these runs.
 
