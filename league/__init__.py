@@ -1,9 +1,8 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `Trainer`, `train_league`, `evaluate`, `tournament`, `exploit`, `gate`,
-`nashconv`, `watch`, `report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the
-command `league` calls the same. `runs`, `metrics` and `query` read a store; `Callback` and `track` hear how a training
-goes (docs/python.md).
+`train`, `resume`, `Trainer`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`, `report`, `leaderboard`, `matchup`,
+`payoff`, `load`, `export`, `replay` are the library; the command `league` calls the same. `runs`, `metrics` and `query`
+read a store; `Callback` and `track` hear how a training goes (docs/python.md).
 """
 
 import os as _os
@@ -30,11 +29,8 @@ if TYPE_CHECKING:
     from league.faces.notebook import metrics, payoff, query, runs
     from league.faces.report import report
     from league.faces.trackers import track
-    from league.sessions.app import train
-    from league.sessions.exploitability import exploit
+    from league.sessions.app import resume, train
     from league.sessions.failures import replay
-    from league.sessions.leagues import train_league
-    from league.sessions.resuming import resume
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
     from league.training.run import Callback
@@ -44,7 +40,6 @@ __all__ = [
     "Callback",
     "Trainer",
     "evaluate",
-    "exploit",
     "export",
     "gate",
     "imports",
@@ -63,15 +58,13 @@ __all__ = [
     "tournament",
     "track",
     "train",
-    "train_league",
     "watch",
 ]
 _HOMES = {
     "Trainer": "league.sessions.trainer",
     "Callback": "league.training.run",
-    "resume": "league.sessions.resuming",
+    "resume": "league.sessions.app",
     "train": "league.sessions.app",
-    "exploit": "league.sessions.exploitability",
     "gate": "league.arena.gating",
     "imports": "league.store.exchange",
     "metrics": "league.faces.notebook",
@@ -82,14 +75,13 @@ _HOMES = {
     "runs": "league.faces.notebook",
     "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",
-    "train_league": "league.sessions.leagues",
     "tournament": "league.arena.tournaments",
     "track": "league.faces.trackers",
     "watch": "league.arena.watching",
 }
-_WATCHED = ("evaluate", "exploit", "gate", "resume", "tournament", "train", "train_league")
+_WATCHED = ("evaluate", "gate", "resume", "tournament", "train")
 """In a notebook these show how far they are, and trainings elsewhere, too (`league.faces.notebook.shown`)."""
-_TRAINING = ("Trainer", "exploit", "resume", "train", "train_league")
+_TRAINING = ("Trainer", "resume", "train")
 _SPINS = ("GOMP_SPINCOUNT", "20000")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from league import evaluate, exploit, export, train
+from league import evaluate, export, train
 from league.arena.agents import find_agent
 from league.envs import registry
 from league.sessions.targets import layer_of
@@ -127,6 +127,8 @@ def test_a_strangers_agent_sets_only_what_it_plays(tmp_path: Path, monkeypatch: 
         assert {"learner", "run", "pool", "rewards"} <= set(mine)
         assert mine["learner"]["epochs"] == 64
         assert set(layer_of(find_agent(None, str(folder)), manifest)) == {"agent", "env"}
-        done = exploit(*(str(folder), 64), games=2, overrides=[*SUMS_SETS, "run.total_steps=64"], store=tmp_path / "x")
+        done = train(
+            against=str(folder), steps=64, games=2, overrides=[*SUMS_SETS, "run.total_steps=64"], store=tmp_path / "x"
+        )
         config = json.loads(Store.open(tmp_path / "x").find_run(done.run).config)
         assert (config["env"]["workers"], config["env"]["rows"], config["learner"]["device"]) == (0, 4, "auto")

@@ -101,7 +101,7 @@ def test_numbers_of_a_call_are_bounded(trained: Path) -> None:
         lambda: league.evaluate("bot:random", "bot:biased", 2, seed=HUGE, env="matrix", store=store),
         lambda: league.gate("bot:random", "bot:biased", max_games=HUGE, env="matrix", store=store),
         lambda: league.tournament(["bot:random"], bots=True, games=MAX_GAMES + 2, env="matrix", store=store),
-        lambda: league.exploit("bot:random", MAX_COUNT + 1, env="matrix", store=store),
+        lambda: league.train(against="bot:random", steps=MAX_COUNT + 1, env="matrix", store=store),
         lambda: league.train("smoke", env="matrix", seed=MAX_SEED + 1, store=store, overrides=TINY),
         lambda: league.leaderboard(prior=1e300, store=store),
         lambda: Store.open(store).reward_terms("r", 2**63),
@@ -160,7 +160,9 @@ def test_a_strangers_settings_are_checked_before_they_are_learned_with(
     )
     name = edited(trained, tmp_path / "theirs", config=wrong)
     store = tmp_path / "runs"
-    assert "its manifest has no settings" in refusal(lambda: league.exploit(name, 64, store=store), SnapshotError)
+    assert "its manifest has no settings" in refusal(
+        lambda: league.train(against=name, steps=64, store=store), SnapshotError
+    )
     assert not store.exists()
 
 

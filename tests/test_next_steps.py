@@ -83,7 +83,6 @@ OFFERS = {
     "sessions/custom_loop:change command('resume', run, '--set', text, store=self._artifacts.store.path)": (
         "trainer_asked_for_rows"
     ),
-    "sessions/leagues:_go_on command('resume', league, store=store.path)": "exploiter_taken_for_a_league",
     "sessions/leagues:_need_same command('resume', name, store=store.path)": "league_of_other_learners",
     "sessions/leagues:_need_same_settings command('resume', league, store=store.path)": "league_of_another_seed",
     "sessions/leagues:_another command('train', '--league', 'FILE', '--env', plan.row.env, store=store.path)": (
@@ -94,12 +93,12 @@ OFFERS = {
     "sessions/rewinding:rewound `league runs`": "kept_state_damaged",
     "sessions/artifacts:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
     "sessions/artifacts:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
-    "sessions/app:need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
-    "sessions/app:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
+    "sessions/trainer:_need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
+    "sessions/runs:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
     "store/locks:alone command('resume', run, '--take-over', store=folder.parent)": "no_offer",  # test_faults.py
     "sessions/folders:_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
-    "sessions/app:longer command('resume', row.run, '--steps', 2 * row.steps, store=store)": "smoke_finished",
-    "sessions/app:longer command(*words, store=store)": "short_finished",
+    "sessions/runs:longer command('resume', row.run, '--steps', 2 * row.steps, store=store)": "smoke_finished",
+    "sessions/runs:longer command(*words, store=store)": "short_finished",
     "boards/standings:_boards `league evaluate A --against B`": "advised",
     "boards/standings:_notes `league evaluate A --against B`": "advised",
     "boards/alarms:_forgetting `league tournament --run {run} --bots`": "advised",
@@ -313,7 +312,7 @@ def states_lost(call: Call) -> str:
 
 
 def exploiter_taken_for_a_league(call: Call) -> str:
-    return refusal(lambda: league.train_league("tiny.toml", env="matrix", run="exploit-1", store=STORE))
+    return refusal(lambda: league.train(league="tiny.toml", env="matrix", run="exploit-1", store=STORE))
 
 
 def learner_taken_for_a_run(call: Call) -> str:
@@ -403,8 +402,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     league.train("smoke", env="matrix", run="done", overrides=TINY, store=store)
     with stopping(1):
         league.train("smoke", env="matrix", run="stopped", overrides=TINY, store=store)
-        league.train_league(folder / "tiny.toml", env="matrix", run="L", overrides=TINY, store=store)
-        league.exploit("done", 64, games=2, run="exploit-1", store=store)
+        league.train(league=folder / "tiny.toml", env="matrix", run="L", overrides=TINY, store=store)
+        league.train(against="done", steps=64, games=2, run="exploit-1", store=store)
     return folder
 
 

@@ -77,7 +77,7 @@ def compare(before, after):
     print(json.dumps(changed))
 """
 IMPORT = "before = look(False)\nimport league\ncompare(before, look(False))"
-TRAINING = "before = look(False)\nimport league\nleague.train, league.exploit\ncompare(before, look(False))"
+TRAINING = "before = look(False)\nimport league\nleague.train, league.resume\ncompare(before, look(False))"
 EVERYTHING = """
 libraries()
 before = look()

@@ -275,7 +275,7 @@ def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path}
     out = Tty()
     with writing(out, width=120, NO_COLOR="1"), TerminalCallback() as callback:
-        done = league.train_league(tmp_path / "pair.toml", **call, callback=callback)
+        done = league.train(league=tmp_path / "pair.toml", **call, callback=callback)
     learners = [learner.run for learner in done.learners]
     assert list(callback.view.learners) == learners and len(learners) == 2
     assert all(x.report is not None and x.report.run == name for name, x in callback.view.learners.items())

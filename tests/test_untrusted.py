@@ -602,7 +602,7 @@ def test_no_store_makes_a_games_code_run(address: str, stranger: Path) -> None:
         lambda: league.tournament(["r", "r@0"], games=2),
         lambda: league.gate("r", "bot:random", max_games=2),
         lambda: league.watch("r", "bot:random", "x.png"),
-        lambda: league.exploit("r", 32, games=2),
+        lambda: league.train(against="r", steps=32, games=2),
     ):
         refusal(call, UsageError)
     league.leaderboard()
@@ -664,7 +664,7 @@ def test_no_agent_makes_a_policys_or_a_bots_code_run(address: str, stranger: Pat
     for call in (
         lambda: league.evaluate("./agent", "bot:random", games=2, store="none"),
         lambda: league.load("./agent"),
-        lambda: league.exploit("./agent", 32, games=2, store="none"),
+        lambda: league.train(against="./agent", steps=32, games=2, store="none"),
         lambda: league.train("smoke", env="matrix", overrides=[*TINY, "pool.mix={'agent:./agent' = 1.0}"]),
     ):
         message = refusal(call, UsageError)
@@ -696,7 +696,7 @@ def test_no_store_makes_a_parts_code_run(address: str, stranger: Path) -> None:
         lambda: league.evaluate("r", "bot:mine", games=2),
         lambda: league.tournament(["r", "bot:mine"], games=2),
         lambda: league.gate("r", "bot:mine", max_games=2),
-        lambda: league.exploit("bot:mine", 32, games=2, env="matrix"),
+        lambda: league.train(against="bot:mine", steps=32, games=2, env="matrix"),
     ):
         refusal(call, UsageError)
     assert not (stranger.parent / "mark").exists() and times_run(stranger) == 0

@@ -31,7 +31,7 @@ from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
 from league.sessions.session import make_stack
-from league.sessions.settling import check_memory, settle
+from league.sessions.settling import check_room, settle
 from league.store.folder import Folder
 from league.store.store import Store
 from league.training.compiling import compiled
@@ -159,7 +159,7 @@ def bench_learner(
     updates.check_rows(config)
     curriculum.check(config, spec)
     config = curriculum.at_step(config, 0)
-    check_memory(config, spec, device)
+    check_room(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []
     collector, learner = parts_of(config, spec, device, warnings.append)

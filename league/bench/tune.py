@@ -22,7 +22,7 @@ from league.device import describe_device, prepare_training
 from league.errors import ConfigError, LeagueError, UsageError
 from league.play.rollout import num_lanes
 from league.schema import check_number
-from league.sessions.settling import check_memory, settle
+from league.sessions.settling import check_room, settle
 from league.types import GameSpec
 
 MARGIN = 1.05
@@ -173,7 +173,7 @@ def _measured(trial: Trial, preset: str, env: str | None, overrides: Sequence[st
     config, spec, device, _ = settle("10m", preset, env, None, [*sets, "learner.epochs=1", "learner.segments=1"])
     curriculum.check(config, spec)
     config = curriculum.at_step(config.at(0), 0)
-    check_memory(config, spec, device)
+    check_room(config, spec, device)
     torch.set_num_threads(trial.net_threads)
     play, learn = _rates(config, spec, device, seconds)
     return replace(

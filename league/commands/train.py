@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,8 +32,6 @@ from league.printing import print_json
 
 if TYPE_CHECKING:
     from league.printing.progress import TerminalCallback
-    from league.sessions.exploitability import Exploit
-    from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
     from league.training.run import Callback
 
@@ -73,27 +71,31 @@ def train(
     """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
     from league.sessions.app import train
-    from league.sessions.leagues import train_league
 
-    if learner is not None and league is None:
-        raise UsageError(f"--learner {learner}: learners are a league's; pass --league, too")
-    if fresh and league is not None:
-        raise UsageError("--fresh: a league of a new name begins at step 0 anyway; leave it out, or pass another --run")
-    given_sets = overrides or []
-    sets = settings.role_sets(given_sets)[0] if league is not None else given_sets
-    verbosity = settings.verbosity(stage, config, sets)
-    result: TrainResult | LeagueResult
+    sets = overrides or []
+    verbosity = settings.verbosity(stage, config, settings.role_sets(sets)[0] if league is not None else sets)
     callback, trackers = _callbacks(verbosity, output)
     with callback:
-        given: dict[str, Any] = {
-            **{"stage": stage, "preset": preset, "agent": agent, "env": env, "run": run, "steps": steps, "seed": seed},
-            **{"device": device, "config_file": config, "overrides": given_sets},
-            **{"bots": bot, "sampler": sampler, "policy": policy},
-        }
-        if league is not None:
-            result = train_league(league, learner=learner, **given, store=output.store, callback=[callback, trackers])
-        else:
-            result = train(fresh=fresh, **given, store=output.store, callback=[callback, trackers])
+        result = train(
+            stage,
+            preset=preset,
+            agent=agent,
+            env=env,
+            run=run,
+            steps=steps,
+            seed=seed,
+            device=device,
+            config_file=config,
+            overrides=sets,
+            bots=bot,
+            sampler=sampler,
+            policy=policy,
+            fresh=fresh,
+            league=league,
+            learner=learner,
+            store=output.store,
+            callback=[callback, trackers],
+        )
     _finish(result, output, callback)
 
 
@@ -144,7 +146,7 @@ def resume(
 ) -> None:
     """Continue a stopped run, league or exploiter from its last saved state, or a run from an earlier one."""
     from league import config as settings
-    from league.sessions.resuming import resume
+    from league.sessions.app import resume
 
     opened = output.open()
     row = opened.find_run(next((row.run for row in opened.learners() if run in (row.league, row.run)), run))
@@ -201,13 +203,13 @@ def exploit(
     overrides: SetOption = None,
 ) -> None:
     """Train a new agent against A alone: a lower bound of A's exploitability."""
-    from league.sessions.exploitability import exploit
+    from league.sessions.app import train
 
     callback, trackers = _callbacks(1, output)
     with callback:
-        result = exploit(
-            agent,
-            steps,
+        result = train(
+            against=agent,
+            steps=steps,
             games=games,
             own_weights=own_weights,
             run=run,
@@ -234,7 +236,7 @@ def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback
     return TerminalCallback(0 if output.quiet else verbosity, json_lines=output.json_lines), track(*output.log or ())
 
 
-def _finish(result: TrainResult | LeagueResult | Exploit, output: TrainingOutput, callback: TerminalCallback) -> None:
+def _finish(result: TrainResult, output: TrainingOutput, callback: TerminalCallback) -> None:
     """What is printed of a training that has ended: where it stands, and what can be done next."""
     from league.printing.answers import endings, print_ending
 

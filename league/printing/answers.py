@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from league.faces.report import WrittenReport
     from league.sessions.exploitability import Exploit
     from league.sessions.failures import ReplayedFailure as Shown
-    from league.sessions.leagues import LeagueResult
     from league.sessions.session import TrainResult
     from league.store.exchange import Imported
 
@@ -42,7 +41,7 @@ def print_evaluation(result: Evaluation, store: Path) -> None:
     print_prose(f"{result.a} {s.line(result.b)}")
 
 
-def print_ending(result: TrainResult | LeagueResult | Exploit) -> None:
+def print_ending(result: TrainResult) -> None:
     """What is printed of a training that has ended: of an exploiter what it scored, of others nothing."""
     from league.sessions.exploitability import Exploit
 
@@ -50,7 +49,7 @@ def print_ending(result: TrainResult | LeagueResult | Exploit) -> None:
         print_exploit(result)
 
 
-def endings(result: TrainResult | LeagueResult | Exploit, store: Path) -> list[str]:
+def endings(result: TrainResult, store: Path) -> list[str]:
     """Where a training stands, a line a learner, and what can be done next; of a finished exploiter nothing."""
     from league.sessions.exploitability import Exploit
     from league.sessions.leagues import LeagueResult
@@ -62,8 +61,8 @@ def endings(result: TrainResult | LeagueResult | Exploit, store: Path) -> list[s
     learners = result.learners if isinstance(result, LeagueResult) else (result,)
     lines = [f"{x.run}: {x.status} at step {x.steps:,} after {x.updates} updates" for x in learners]
     if isinstance(result, LeagueResult):
-        words = ["payoff"] if is_over else ["resume", result.league]
-        return [*lines, next_step(*words, store=store), *_offered(result.league, store, is_over)]
+        words = ["payoff"] if is_over else ["resume", result.run]
+        return [*lines, next_step(*words, store=store), *_offered(result.run, store, is_over)]
     words = ["leaderboard", "--run"] if is_over else ["resume"]
     return [
         *lines,

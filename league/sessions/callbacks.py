@@ -35,6 +35,11 @@ class Steady(Callback):
         """Whether a callback has ended the run."""
         return bool(self._ended_by)
 
+    @property
+    def say_or_log(self) -> Callable[[str], None] | None:
+        """`say`, for a store; None where there is no callback, since the store logs then."""
+        return self.say if self._callbacks else None
+
     def began(self, start: Start) -> None:
         """Before a run plays."""
         self._tell("began", start)
@@ -135,10 +140,8 @@ class Notes(Callback):
             self.say(f"{done}  won: {rates or '-'}")
 
 
-def steady(callback: Callback | Sequence[Callback] | None) -> tuple[Steady, Callable[[str], None] | None]:
-    """Watchers that cannot fail, and what a store is told by; None where nobody watches, whom its logger tells."""
-    callbacks: Sequence[Callback] = (
-        () if callback is None else callback if isinstance(callback, list | tuple) else (callback,)
-    )
-    safe = Steady(callbacks)
-    return safe, safe.say if callbacks else None
+def steady(callback: Callback | Sequence[Callback] | None) -> Steady:
+    """The callbacks of a call as one that cannot fail."""
+    if callback is None:
+        return Steady(())
+    return Steady(callback if isinstance(callback, list | tuple) else (callback,))

@@ -29,7 +29,7 @@ BY_HAND = "by_hand"
 
 
 class ByHand:
-    """Watches what lies between the acts of a training, and writes down what is done by hand.
+    """Watches what a caller does between the phases of a training, and writes it down.
 
     Args:
         training: the run's, in which acts are called.

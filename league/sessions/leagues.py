@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,31 +20,28 @@ import torch
 
 from league import config as settings
 from league.arena.agents import check_seed
-from league.arena.games import difference, enter, find_again
+from league.arena.games import enter
 from league.arena.parts import Given
-from league.arena.parts import enter as enter_parts
 from league.boards.standings import curves
 from league.config import Layer
 from league.config.models import CURRENT, SELF_PLAY, Config
-from league.config.written import Overrides, as_words
 from league.device import choose_device, describe_device
-from league.envs import registry
-from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command, nearest
+from league.errors import ConfigError, SnapshotError, UsageError, command, nearest
 from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
-from league.sessions.app import Again
 from league.sessions.artifacts import LeagueArtifactStore
-from league.sessions.callbacks import Steady, steady
+from league.sessions.call import Call
+from league.sessions.callbacks import Steady
 from league.sessions.folders import begin_runs, first_free, is_pruned
-from league.sessions.session import Plan, Session, TrainResult, new_row
-from league.sessions.settling import Changes, check_memory, check_name, check_settings, settle, with_changes
+from league.sessions.runs import Continued, changed
+from league.sessions.session import Plan, Session, SessionEnd, TrainResult, new_row
+from league.sessions.settling import check_name, check_room, check_settings, settle
 from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
-from league.training.run import Callback
 from league.types import GameSpec
-from league.types.results import Grid, Result
+from league.types.results import Grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,128 +50,107 @@ STAGE = "league"
 """In place of a stage in the rows of a league's runs: no stage carries them on."""
 
 
-@dataclass(frozen=True, repr=False)
-class LeagueResult(Result):
-    """Where a call left a league: one result for each learner that it trained, in the order of the league's file."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class LeagueResult(TrainResult):
+    """Where a call left a league: steps and updates of all its learners together."""
 
-    league: str
-    status: str
-    """`finished`: all that were to be trained are; else `stopped`."""
     learners: tuple[TrainResult, ...]
-    signal: int = 0
-    """Number of the signal that stopped it."""
+    """Those that it trained, in the order of the league's file."""
 
     def grids(self) -> list[Grid]:
         """A row a learner."""
         rows = [(x.run, x.status, x.steps, x.updates) for x in self.learners]
-        return [Grid(("learner", "status", "steps", "updates"), rows, f"league {self.league}: {self.status}")]
+        return [Grid(("learner", "status", "steps", "updates"), rows, f"league {self.run}: {self.status}")]
 
     def plot(self) -> Figure:
         """The ratings of each learner's snapshots over its steps."""
-        return curves(Store.open(self.learners[0].store), [x.run for x in self.learners], f"league {self.league}")
+        return curves(Store.open(self.store), [x.run for x in self.learners], f"league {self.run}")
 
 
-def train_league(
-    league: str | Path,
-    *,
-    stage: str = "test50k",
-    preset: str = "fast",
-    agent: str | None = None,
-    env: object = None,
-    run: str | None = None,
-    learner: str | None = None,
-    steps: int | None = None,
-    seed: int = 0,
-    device: str | None = None,
-    config_file: str | Path | None = None,
-    overrides: Overrides = (),
-    bots: object = None,
-    sampler: object = None,
-    policy: object = None,
-    store: str | Path = DEFAULT_STORE,
-    callback: Callback | Sequence[Callback] | None = None,
-) -> LeagueResult:
-    """Trains a league: main agents, main exploiters and league exploiters that meet each other's snapshots.
-
-    Args:
-        league: a TOML file (`league.pool.roster`), or the name of a league that comes with the library.
-        stage, preset, agent, env, steps, device, config_file, overrides: as for `league.train`, for every learner; the
-            league's file lies over the stage. `role.ROLE.FIGURE=value` lies over what the file says of a role.
-        bots, sampler, policy: as for `league.train`, for every learner; a sampler draws within groups only.
-        run: the league's name; each learner is a run called LEAGUE.NAME. The next free `GAME-league-N` if not given.
-            A league of that name with the same settings goes on.
-        learner: trains only this one, so that each can have a process of its own; without it they take turns.
-        seed: random seed; every learner draws its own, and all begin with the same weights.
-        store: its folder.
-        callback: a callback, or several.
+@contextmanager
+def begin_league(call: Call, callback: Steady) -> Iterator[Session]:
+    """The session of a new league, or of the one of that name with the same settings.
 
     Raises:
         ConfigError: the file or the settings cannot be run; nothing has been written.
         UsageError: the name is taken, or another process trains one of the learners.
         StoreError, LeagueError: as `league.train`.
     """
-    callback, say = steady(callback)
-    sets, figures = settings.role_sets(as_words(overrides, agent, steps))
-    found = roster.load(league, figures)
-    check_seed(seed)
-    game = enter(env, callback.say)
-    given = enter_parts(bots, sampler, policy, callback.say)
-    sets = [*given.sets, *sets, *([f"learner.device={device}"] if device else [])]
-    settle_here = partial(settle, stage, preset, game, config_file, sets, store=store)
+    assert call.league is not None
+    words, figures = settings.role_sets(call.words)
+    found = roster.load(call.league, figures)
+    check_seed(call.seed)
+    game = enter(call.env, callback.say)
+    given = call.parts(callback.say)
+    sets = replace(call, overrides=words, agent=None, steps=None).sets(given)
+    settle_here = partial(settle, call.stage, call.preset, game, call.config_file, sets, store=call.store)
     configs = [_settle(settle_here, entry, found) for entry in found.learners]
     _need_use(given, configs)
-    _need_learner(learner, [entry.name for entry in found.learners])
-    check_name(run)
-    opened = Store.create(Path(store), say)
-    name, asked = _begin(opened, run, found, configs, seed, callback)
-    return _go_on(opened, name, learner, device, callback, asked=asked)
+    _need_learner(call.learner, [entry.name for entry in found.learners])
+    check_name(call.run)
+    store = Store.create(Path(call.store), callback.say_or_log)
+    name, asked = _begin(store, call.run, found, configs, call.seed, callback)
+    wanted = {row.run: row for row in asked}
+    again = Call(device=call.device)
+    with _session(store, name, call.learner, again, wanted, callback) as session:
+        yield session
 
 
-def resume_league(opened: Store, league: str, again: Again, callback: Steady) -> LeagueResult:
-    """Carries on a league that was stopped, each learner from its last saved state; LEAGUE.NAME is one learner alone.
+@contextmanager
+def resume_league(store: Store, call: Call, callback: Steady) -> Iterator[Session]:
+    """The session of a league that was stopped, or of its learner LEAGUE.NAME alone.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
         UsageError: all that would go on are finished.
     """
-    changes, learner = Changes(again.overrides, enter_parts(**again.own, say=callback.say)), None
-    rows = {row.run: row for row in opened.learners()}
+    league, learner = call.resumes, None
+    rows = {row.run: row for row in store.learners()}
     if league in rows:
         league, learner = rows[league].league, league.removeprefix(f"{rows[league].league}.")
-    for row in opened.runs():
-        if row.run in rows and rows[row.run].league == league:
-            find_again(row.game, row.source, f"league {league}", again.env, callback.say)
-            break
-    return _go_on(opened, league, learner, again.device, callback, changes)
+    with _session(store, league, learner, call, {}, callback) as session:
+        yield session
 
 
-def _go_on(
-    store: Store,
-    league: str,
-    learner: str | None,
-    device: str | None,
-    callback: Steady,
-    changes: Changes | None = None,
-    asked: Sequence[RunRow] = (),
-) -> LeagueResult:
-    """Trains a league that is in the store, or one of its learners.
+@contextmanager
+def _session(
+    store: Store, league: str, learner: str | None, call: Call, asked: Mapping[str, RunRow], callback: Steady
+) -> Iterator[Session]:
+    """The session of a league that is in the store, or of one of its learners.
 
     Nothing of a learner is written, and its files are not changed, before its lock is held; nothing of the others is.
 
-    asked: the rows that the call would have begun; those of the learners to train get their settings.
+    call: what the learners that go on get otherwise.
+    asked: the rows that the call would have begun, by run; those of the learners to train get their settings.
     """
     rows = _learners(store, league)
-    if rows[0].role not in ROLES:
-        again = command("resume", league, store=store.path)
-        raise UsageError(f"run={league}: it exploits one agent; use {again}")
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
-    wanted = {run.run: run for run in asked}
-    plans = [
-        plan_of(store, row, wanted.get(row.run), device, changes or Changes(), callback, takes_turns=learner is None)
-        for row in rows
-        if learner is None or row.run == f"{league}.{learner}"
-    ]
-    with Session(store, plans, callback) as session:
+    wanted = [row for row in rows if learner is None or row.run == f"{league}.{learner}"]
+    given, plans = call.parts(callback.say), list[Plan]()
+    for row in wanted:
+        found = store.find_run(row.run)
+        if row.run in asked:
+            _need_same_settings(store, league, asked[row.run], found)
+        once = Steady(()) if plans else callback  # all have the game and the parts of the first
+        row_asked = replace(found, config=asked.get(row.run, found).config, stage=STAGE)
+        to = changed(row_asked, call, given, once, f"league {league}")
+        call = replace(call, env=None)
+        plans.append(plan_of(store, row, found, to, callback, takes_turns=learner is None))
+
+    def conclude(end: SessionEnd) -> LeagueResult:
+        is_finished = all(result.status == "finished" for result in end.results)
+        return LeagueResult(
+            run=league,
+            steps=sum(result.steps for result in end.results),
+            updates=sum(result.updates for result in end.results),
+            status="finished" if is_finished else "stopped",
+            newest=end.results[0].newest,
+            signal=0 if is_finished else end.signal,
+            store=store.path,
+            learners=end.results,
+        )
+
+    with Session(store, plans, callback, conclude=conclude) as session:
         if session.is_finished:
             names = ", ".join(plan.row.run for plan in plans)
             raise UsageError(
@@ -182,41 +159,22 @@ def _go_on(
             )
         _need_whole_league(store, league, rows, plans)
         _greet(league, rows, plans, callback)
-        done = session.go()
-    is_finished = all(result.status == "finished" for result in done.results)
-    return LeagueResult(
-        league, "finished" if is_finished else "stopped", done.results, 0 if is_finished else done.signal
-    )
+        yield session
 
 
 def plan_of(
-    store: Store,
-    learner: LearnerRow,
-    asked: RunRow | None,
-    device: str | None,
-    changes: Changes,
-    callback: Steady,
-    *,
-    takes_turns: bool,
+    store: Store, learner: LearnerRow, found: RunRow, to: Continued, callback: Steady, *, takes_turns: bool
 ) -> Plan:
-    """The plan of a league's learner that is in the store: with the settings that it has there, or those asked for.
+    """The plan of a league's learner that is in the store.
 
-    takes_turns: others train in this process, too.
-
-    Raises:
-        UsageError: `asked` is another learner.
-        ConfigError: the changes cannot be.
+    Args:
+        store, learner, found: the learner, and its row as it is there.
+        to: what it goes on with.
+        callback: hears of the league.
+        takes_turns: whether others train in this process, too.
     """
-    found = store.find_run(learner.run)
-    row = found
-    if asked is not None:
-        _need_same_settings(store, learner.league, asked, found)
-        row = replace(found, config=asked.config)
-    config, row, part_event = with_changes(replace(row, stage=STAGE), changes, callback.say)
-    row = row.coming_from(registry.source(config.env.name))
-    torch_device = choose_device(device or config.learner.device)
     callback = callback.of(learner.run, takes_turns=takes_turns)
-    artifacts = LeagueArtifactStore(store, row, config, torch_device, learner=learner)
+    artifacts = LeagueArtifactStore(store, to.row, to.config, to.device, learner=learner)
     figures = json.loads(learner.settings)
     make_pool = partial(
         LeaguePool,
@@ -229,10 +187,8 @@ def plan_of(
         look=artifacts.look,
         turns=1 if takes_turns else math.inf,
     )
-    first, league = figures["seed"], learner.league
-    plan = Plan(row, found, config, torch_device, artifacts, callback, make_pool, first_weights=first, league=league)
-    game_event = difference(row.game, found.source, f"run {row.run}")
-    return replace(plan, event=changes.event, game_event=game_event, part_event=part_event)
+    plan = Plan(to.row, found, to.config, to.device, artifacts, callback, make_pool, first_weights=figures["seed"])
+    return replace(plan, league=learner.league, events=to.events)
 
 
 def _settle(
@@ -249,7 +205,7 @@ def _settle(
             f"learner {learner.name}: pool.mix has no {SELF_PLAY}, which is the whole league here, so it would meet"
             f" bots only; give it a share"
         )
-    check_memory(config, spec, device, rivals=len(found.learners) - 1)
+    check_room(config, spec, device, rivals=len(found.learners) - 1)
     return config
 
 
@@ -366,7 +322,7 @@ def _another(store: Store, plan: Plan) -> str:
 def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], callback: Steady) -> None:
     """Says who trains, and refuses what does not fit into the memory."""
     for i, plan in enumerate(plans):
-        memory = check_memory(plan.config, plan.artifacts.spec, plan.device, rivals=len(rows) - 1)
+        [memory] = check_room(plan.config, plan.artifacts.spec, plan.device, rivals=len(rows) - 1)
         if i == 0:
             names = ", ".join(f"{row.run} ({row.role.replace('_', ' ')})" for row in rows)
             callback.say(f"league {league}: {names}, on {describe_device(plan.device)}")

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from league import config as settings
 from league.errors import SnapshotError, StoreError, UsageError
-from league.sessions.app import Again, made_ready, need_steps, session_of
+from league.sessions.call import Call
 from league.sessions.callbacks import Steady
 from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
+from league.sessions.runs import made_ready, need_steps, session_of
 from league.sessions.session import Session
 from league.sessions.settling import check_name
 from league.snapshots.files import INDEX, write_atomic
@@ -31,8 +32,8 @@ from league.store.store import Store
 
 
 @contextmanager
-def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, callback: Steady) -> Iterator[Session]:
-    """The session of a new run called `name` that begins with the state of `run` at a step, with its lock.
+def rewind(opened: Store, call: Call, callback: Steady) -> Iterator[Session]:
+    """The session of a new run that begins with the state of an earlier one at a step, with its lock.
 
     Raises:
         ConfigError, LeagueError: as `league.resume`.
@@ -40,6 +41,7 @@ def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, ca
             trains it, or its snapshots were pruned.
         SnapshotError: the state or a snapshot is damaged; nothing has been changed.
     """
+    run, at, name = call.resumes, call.at or 0, call.run
     check_name(name)
     if any(run in (learner.run, learner.league) for learner in opened.learners()):
         raise UsageError(
@@ -59,8 +61,8 @@ def rewound(opened: Store, run: str, at: int, name: str | None, again: Again, ca
         is_over = counters["steps"] >= settings.of_run(row.run, row.config).run.total_steps
         status: RunStatus = "finished" if is_over else "stopped"
         then = replace(row, steps=counters["steps"], update=counters["update"], status=status)
-        need_steps(then, again.overrides, opened.path)
-        plan = made_ready(opened, then, again, f"back to step {then.steps:,} of", callback)
+        need_steps(then, call.words, opened.path)
+        plan = made_ready(opened, then, call, f"back to step {then.steps:,} of", callback)
         new = replace(then, run=name or "", parent=run, status="stopped", started_at=now(), updated_at=now())
         with claimed(opened, name, new) as begun:
             begun = _begin(opened, row, begun, index)

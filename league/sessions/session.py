@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class TrainResult(Result):
-    """Where a call of `train` left its run."""
+    """Where a call left its run, league or exploiter."""
 
     run: str
     steps: int
@@ -95,12 +95,8 @@ class Plan:
     """What the network's first weights are drawn with, if not with the run's seed."""
     begins_as: str = ""
     """The agent id of a net whose weights it begins with instead."""
-    event: str = ""
-    """Written down where it goes on."""
-    game_event: str = ""
-    """What of its game is not as it was, written down where it goes on."""
-    part_event: str = ""
-    """The same of its parts."""
+    events: tuple[tuple[str, str], ...] = ()
+    """Kind and text of what is not as it was, written down where it goes on; those without text are left out."""
     has_alarms: bool = True
     """Whether the store is searched for alarms when it is finished."""
     league: str = ""
@@ -163,7 +159,14 @@ class _Learner:
         by = 0 if self.is_finished else signal
         store = self.plan.artifacts.store.path
         return TrainResult(
-            self.plan.row.run, counters.steps, counters.update, status, counters.newest, by, store, self.verdict
+            run=self.plan.row.run,
+            steps=counters.steps,
+            updates=counters.update,
+            status=status,
+            newest=counters.newest,
+            signal=by,
+            store=store,
+            verdict=self.verdict,
         )
 
 
@@ -187,9 +190,19 @@ class Session:
         plans: the first one has the first turn.
         callback: the callback that hears of signals.
         is_locked: whether the caller holds the locks, as of a new run whose folder it made.
+        conclude: makes the result of a call, once the session has ended and its locks are free.
     """
 
-    def __init__(self, store: Store, plans: Sequence[Plan], callback: Steady, *, is_locked: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        plans: Sequence[Plan],
+        callback: Steady,
+        *,
+        is_locked: bool = False,
+        conclude: Callable[[SessionEnd], TrainResult] = lambda end: end.results[0],
+    ) -> None:
+        self.conclude = conclude
         self._store, self._callback, self._is_locked = store, callback, is_locked
         self._learners = [_Learner(plan) for plan in plans]
         self._has_begun = False
@@ -313,12 +326,9 @@ class Session:
             plan.artifacts.configure()
         learner.status = "running"
         rows.note(status="running")
-        if plan.event and update:
-            rows.add_event(update, "resumed", plan.event)
-        if plan.game_event:
-            rows.add_event(update, "game", plan.game_event)
-        if plan.part_event:
-            rows.add_event(update, "part", plan.part_event)
+        for kind, text in plan.events:
+            if text and (update or kind != "resumed"):
+                rows.add_event(update, kind, text)
 
     def _take_turn(self, learner: _Learner) -> None:
         """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -83,26 +83,15 @@ def settle(
     return config, spec, device, "; ".join(filter(None, (*lines, told)))
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What a call changes of a run that goes on."""
-
-    overrides: Sequence[str] = ()
-    """Of `league.config.CHANGEABLE`."""
-    given: Given = field(default_factory=Given)
-    """Parts of its own that are named again."""
-
-    @property
-    def event(self) -> str:
-        """The overrides as an event of the run; empty where there are none."""
-        return f"resumed with {', '.join(self.overrides)}" if self.overrides else ""
-
-
-def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> tuple[Config, RunRow, str]:
+def with_changes(
+    row: RunRow, overrides: Sequence[str], given: Given, say: Callable[[str], None]
+) -> tuple[Config, RunRow, str]:
     """The settings of a run that is in the store with these changes, its row with them, and what its parts are not.
 
     Its game must be registered; its parts are found again (`league.arena.parts.find_again`).
 
+    overrides: of `league.config.CHANGEABLE`.
+    given: parts of its own that are named again.
     say: hears what of its parts is not as it was.
 
     Raises:
@@ -110,9 +99,9 @@ def with_changes(row: RunRow, changes: Changes, say: Callable[[str], None]) -> t
         UsageError: a part is gone, has changed, or was never named here.
     """
     before = settings.of_run(row.run, row.config)
-    config, told = parts.find_again(before, f"run {row.run}", changes.given, say)
-    if changes.overrides:
-        config = settings.changed(config, changes.overrides)
+    config, told = parts.find_again(before, f"run {row.run}", given, say)
+    if overrides:
+        config = settings.changed(config, overrides)
         updates.check(config)
     if config.parts != PartsConfig():
         try_parts(config, registry.spec(config.env.name, config.env.options))
@@ -192,30 +181,37 @@ def check_name(run: str | None) -> None:
         )
 
 
-def check_memory(config: Config, spec: GameSpec, device: torch.device, rivals: int = 0) -> str:
-    """One line of what the run takes of the device's memory; with `rivals` other learners where it is of a league.
+def check_room(
+    config: Config,
+    spec: GameSpec,
+    device: torch.device,
+    store: Path | None = None,
+    earlier: RunRow | None = None,
+    rivals: int = 0,
+) -> list[str]:
+    """A line of what a run takes of the device's memory, and one of what it takes of the disk.
+
+    Args:
+        config, spec, device: the run's.
+        store: the folder it is saved in; None: the disk is not looked at.
+        earlier: the run that goes on there.
+        rivals: other learners of its league.
 
     Raises:
-        ConfigError: that is more than is free, or the device does not compute in its precision.
+        ConfigError: it takes more memory than is free, the device does not compute in its precision, or nothing could
+            be saved in the store.
     """
     check_precision(device, config.learner.precision)
-    memory = read_memory(device)
-    needed = sizing.check_memory(config, spec, footprint(config, spec, device), memory, device, rivals)
-    free = f", {sizing.show(memory.free)} free" if memory.total else ""
-    return f"memory: {needed.describe()}{free}"
-
-
-def check_disk(config: Config, spec: GameSpec, device: torch.device, store: Path, run: str = "", steps: int = 0) -> str:
-    """One line of what the run takes of the disk, and a warning in it where that is more than is free.
-
-    Raises:
-        ConfigError: nothing could be saved there.
-    """
+    needs, memory = footprint(config, spec, device), read_memory(device)
+    needed = sizing.check_memory(config, spec, needs, memory, device, rivals)
+    lines = [f"memory: {needed.describe()}{f', {sizing.show(memory.free)} free' if memory.total else ''}"]
+    if store is None:
+        return lines
     store = store_folder(store).absolute()
     folder = next(path for path in (store, *store.parents) if path.is_dir())
-    needs = sizing.disk_needs(config, footprint(config, spec, device), steps, STATES_KEPT, STATES_AT_ONCE)
-    used = states_bytes(store / run / "state") if run else 0
-    return sizing.check_disk(needs, shutil.disk_usage(folder).free, used, str(folder))
+    disk = sizing.disk_needs(config, needs, earlier.steps if earlier else 0, STATES_KEPT, STATES_AT_ONCE)
+    used = states_bytes(store / earlier.run / "state") if earlier else 0
+    return [*lines, sizing.check_disk(disk, shutil.disk_usage(folder).free, used, str(folder))]
 
 
 def footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:

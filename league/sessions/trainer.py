@@ -1,4 +1,4 @@
-"""`league.Trainer`: a run that is trained by the acts of `league.training.loop`, in a custom loop."""
+"""`league.Trainer`: a run that is trained phase by phase, in a custom loop."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from league.config.models import Config
-from league.config.written import Overrides, as_words
+from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.evaluation import Summary
 from league.pool.pool import Pool
-from league.sessions.app import Again, begun, resumed
-from league.sessions.callbacks import steady
+from league.sessions.app import open_session
+from league.sessions.call import Call
 from league.sessions.custom_loop import ByHand, need_like
-from league.sessions.session import Session, TrainResult
+from league.sessions.session import TrainResult
 from league.signals import on_signal
 from league.store.rows import RunStatus
 from league.store.store import Store
@@ -50,7 +50,7 @@ class Trainer:
             trainer.evaluate()
 
     It is a run as any other: in the store, locked while it is open, and `league resume` or `Trainer.resume` carries it
-    on. Several may be open at once in one process, each a run of its own. Between acts the global random number
+    on. Several may be open at once in one process, each a run of its own. Between phases the global random number
     generators and the handlers of signals are yours.
 
     Args:
@@ -82,21 +82,8 @@ class Trainer:
         store: str | Path = DEFAULT_STORE,
         callback: Callback | Sequence[Callback] | None = None,
     ) -> None:
-        call = partial(
-            begun,
-            stage,
-            preset=preset,
-            agent=agent,
-            env=env,
-            run=run,
-            seed=seed,
-            device=device,
-            config_file=config_file,
-        )
-        own = {"bots": bots, "sampler": sampler, "policy": policy}
-        self._open(
-            call(overrides=as_words(overrides, steps=steps), own=own, fresh=fresh, store=store, callback=callback)
-        )
+        said = locals()
+        self._open(Call(**{name: said[name] for name in said.keys() - {"self"}}))
 
     @classmethod
     @typed
@@ -105,6 +92,9 @@ class Trainer:
         run: str,
         *,
         steps: int | None = None,
+        at: int | None = None,
+        name: str | None = None,
+        take_over: bool = False,
         env: object = None,
         bots: object = None,
         sampler: object = None,
@@ -114,22 +104,20 @@ class Trainer:
         store: str | Path = DEFAULT_STORE,
         callback: Callback | Sequence[Callback] | None = None,
     ) -> Self:
-        """The trainer of a run that was stopped, from its last saved state.
-
-        Args:
-            run, steps, env, bots, sampler, policy, device, overrides, store, callback: as for `league.resume`.
+        """The trainer of a run that was stopped, from its last saved state; the arguments are `league.resume`'s.
 
         Raises:
-            ConfigError, LeagueError, SnapshotError, UsageError: as `league.resume`.
+            ConfigError, LeagueError, SnapshotError: as `league.resume`.
+            UsageError: as `league.resume`, or it is a league, a learner of one, or an exploiter.
         """
+        said = locals()
         trainer = cls.__new__(cls)
-        heard, say = steady(callback)
-        own = {"bots": bots, "sampler": sampler, "policy": policy}
-        again = Again(env, own, device, as_words(overrides, steps=steps))
-        trainer._open(resumed(Store.open(Path(store), say), run, again, heard))
+        _need_alone(Store.open(Path(store)), run)
+        given = {key: said[key] for key in said.keys() - {"cls", "run", "name"}}
+        trainer._open(Call(**given, resumes=run, run=name))
         return trainer
 
-    def _open(self, opening: AbstractContextManager[Session]) -> None:
+    def _open(self, call: Call) -> None:
         self._is_open = self._is_broken = False
         self._result: TrainResult | None = None
         self._rollout: Rollout | None = None
@@ -141,7 +129,7 @@ class Trainer:
         self._told = 0
         """Number of a signal that waits for the end of an update."""
         with ExitStack() as stack:
-            self._session = stack.enter_context(opening)
+            self._session = stack.enter_context(open_session(call))
             run, state = self._session.wire_alone()
             self._artifacts = self._session.plans[0].artifacts
             self._training = Training(run, state)
@@ -216,7 +204,7 @@ class Trainer:
         """Whether `run.checkpoint_minutes` have passed since the last save; `collect` saves where that is due."""
         return self._training.is_save_due
 
-    # The acts.
+    # The phases.
 
     @typed
     def collect(self) -> Rollout:
@@ -297,7 +285,7 @@ class Trainer:
 
         Raises:
             UsageError: a rollout waits to be learned from.
-            SnapshotError: the disk refused it; it is in memory, and each later act tries to write it again.
+            SnapshotError: the disk refused it; it is in memory, and each later phase tries to write it again.
         """
         self._need_no_rollout("snapshot()")
         with self._acting() as training:
@@ -439,11 +427,11 @@ class Trainer:
         if training.is_finished:
             warn_of_silent_rewards(training.run)
 
-    # What all acts share.
+    # What all phases share.
 
     @contextmanager
     def _acting(self, *, is_fatal: bool = False, is_last: bool = False) -> Iterator[Training]:
-        """An act: the global generators are the run's, and a signal waits until nothing waits to be learned from.
+        """A phase: the global generators are the run's, and a signal waits until nothing waits to be learned from.
 
         Then the run is saved and Python is told as usual: KeyboardInterrupt, or SystemExit with 128 + its number.
 
@@ -492,6 +480,19 @@ class Trainer:
             return
         if self._training.save(must_succeed=must_succeed):
             self._has_changed = False
+
+
+def _need_alone(store: Store, run: str) -> None:
+    """Refuses what a trainer cannot hold open: a league, a learner of one, and an exploiter.
+
+    Raises:
+        UsageError: it is one.
+    """
+    found = [learner for learner in store.learners() if run in (learner.run, learner.league)]
+    if found:
+        is_exploiter, is_learner = found[0].role == "exploiter", found[0].run == run
+        what = "an exploiter" if is_exploiter else "a learner of a league" if is_learner else "a league"
+        raise UsageError(f"run={run}: it is {what}; use {command('resume', run, store=store.path)}")
 
 
 def _close_forgotten(trainer: weakref.ref[Trainer]) -> None:

@@ -159,8 +159,8 @@ def test_an_exploiter_of_an_equilibrium_finds_nothing(user: Path) -> None:
     """`nash` of Kuhn has NashConv 0, so winning more hands than it exploits nothing; `fold` gives half a chip."""
     quick = ["agent.encoder_layers=1", "agent.encoder_width=16", "agent.encoder_heads=2", "agent.lstm_size=16"]
     given: dict[str, Any] = {"games": 400, "env": "kuhn", "device": "cpu", "overrides": quick}
-    assert league.exploit("bot:nash", 2048, **given, store=user / "s").exploitability == 0.0
-    some = league.exploit("bot:fold", 4096, **given, store=user / "s")
+    assert league.train(against="bot:nash", steps=2048, **given, store=user / "s").exploitability == 0.0
+    some = league.train(against="bot:fold", steps=4096, **given, store=user / "s")
     assert some.exploitability is not None and 0.25 < some.exploitability <= 1.0
     assert some.summary is not None and some.summary.payoff is not None and some.summary.payoff.bound == 2.0
 

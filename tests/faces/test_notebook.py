@@ -32,7 +32,7 @@ from tests.helpers.stores import empty_store
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = {
-    *("train", "resume", "train_league", "evaluate", "tournament", "exploit", "gate", "watch"),
+    *("train", "resume", "evaluate", "tournament", "gate", "watch"),
     *("leaderboard", "matchup", "load", "export", "replay"),
 }
 HOSTILE = "<img src=x onerror=alert(1)>$\\frac{"

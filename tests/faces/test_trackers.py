@@ -188,7 +188,7 @@ def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     store = tmp_path / "league.duckdb"
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store, "run": "L"}
     (tmp_path / "pair.toml").write_text(PAIR)
-    done = league.train_league(tmp_path / "pair.toml", **call, callback=league.track(f"csv={tmp_path / 'logs'}"))
+    done = league.train(league=tmp_path / "pair.toml", **call, callback=league.track(f"csv={tmp_path / 'logs'}"))
     names: set[str] = set()
     for learner in done.learners:
         rows = csv_rows(tmp_path / "logs" / learner.run / "metrics.csv")

@@ -17,8 +17,8 @@ from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
 from league.pool.pool import Pool
-from league.sessions.app import plan_of
 from league.sessions.callbacks import Steady
+from league.sessions.runs import plan_of
 from league.sessions.session import new_row, wire
 from league.sessions.settling import settle
 from league.snapshots.state import load_state

@@ -122,7 +122,7 @@ def doors(folder: Path) -> dict[str, Callable[[], Any]]:
         "gate": lambda: league.gate("r", "bot:random", max_games=2, **known),
         "tournament": lambda: league.tournament(["r", "r@0", "bot:random"], games=2, **known),
         "watch": lambda: league.watch("r", "bot:random", out=f"{fresh}.html", **known),
-        "exploit": lambda: league.exploit("r", 32, games=2, **known),
+        "exploit": lambda: league.train(against="r", steps=32, games=2, **known),
         "a mix": lambda: league.train("smoke", run=fresh, overrides=mix, **known),
     }
 

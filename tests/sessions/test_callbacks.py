@@ -96,10 +96,10 @@ def test_one_watcher_hears_all_learners_of_a_league_and_may_end_it(tmp_path: Pat
     diary = Diary(last=1)
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store}
     (tmp_path / "pair.toml").write_text(PAIR)
-    done = league.train_league(tmp_path / "pair.toml", **call, callback=diary)
+    done = league.train(league=tmp_path / "pair.toml", **call, callback=diary)
     assert done.status == "stopped" and len(diary.of_kind("report")) == 1
     again = Diary()
-    done = league.resume(done.league, store=store, callback=again)
+    done = league.resume(done.run, store=store, callback=again)
     learners = {learner.run for learner in done.learners}
     assert done.status == "finished" and {run for run, _ in again.of_kind("report")} == learners
     assert all("@" in newest for _, newest in again.of_kind("rated"))

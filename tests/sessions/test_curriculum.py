@@ -22,8 +22,8 @@ from league.errors import ConfigError, GuardError, LeagueError
 from league.play.rollout import make_calls, make_collector
 from league.pool.pool import Pool, Results
 from league.sessions import session
-from league.sessions.app import plan_of
 from league.sessions.callbacks import Steady
+from league.sessions.runs import plan_of
 from league.sessions.settling import check_settings, words_for
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -287,7 +287,7 @@ def test_the_learners_of_a_league_have_lessons(tmp_path: Path) -> None:
         "role.main_exploiter.max_steps=64",
     )
     store = tmp_path / "league.duckdb"
-    league.train_league("small", env="matrix", overrides=[*sets, *more], store=store, run="l", device="cpu")
+    league.train(league="small", env="matrix", overrides=[*sets, *more], store=store, run="l", device="cpu")
     opened = Store.open(store)
     reset = {event.run: event.update for event in reversed(opened.events()) if event.kind == "reset"}
     for row in opened.runs():  # lessons of a reset learner begin again
@@ -296,6 +296,6 @@ def test_the_learners_of_a_league_have_lessons(tmp_path: Path) -> None:
             assert {m.steps for m in matches if m.update in updates} <= {rounds}, row.run
         assert row.run in reset or {m.steps for m in matches} == set(UPDATES)
     assert [e for e in opened.events() if e.kind == "reset"]
-    league.exploit("l.main", 64, games=2, store=store, device="cpu")
+    league.train(against="l.main", steps=64, games=2, store=store, device="cpu")
     learner = json.loads(opened.find_run("exploit-1").config)
     assert learner["env"]["curriculum"] == [] and learner["env"]["options"]["rounds"] == 5

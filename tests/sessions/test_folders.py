@@ -45,9 +45,11 @@ def begin(kind: str, folder: Path, name: str = "a", **more: Any) -> Any:
         sets = [*TINY, "pool.snapshot_every=1000000", "pool.snapshot_every_after=1000000"]
         file = folder / "tiny.toml"
         file.write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n')
-        return league.train_league(file, env="matrix", run=name, overrides=sets, store=store, **more)
+        return league.train(league=file, env="matrix", run=name, overrides=sets, store=store, **more)
     sets = [setting for setting in TINY if not setting.startswith(("run.", "pool.snap"))]
-    return league.exploit("bot:random", 64, env="matrix", run=name, overrides=sets, store=store, games=2, **more)
+    return league.train(
+        against="bot:random", steps=64, env="matrix", run=name, overrides=sets, store=store, games=2, **more
+    )
 
 
 def resume(kind: str, folder: Path, name: str = "a") -> Any:

@@ -78,7 +78,10 @@ def test_every_command_finds_the_game_of_a_run_again(user: Path) -> None:
     assert again(lambda: league.evaluate("r", "bot:random", games=2)).a.startswith("r@")
     assert again(lambda: league.tournament(["r", "r@0"], bots=True, games=2))
     assert again(lambda: league.gate("r", "bot:random", max_games=2))
-    assert again(lambda: league.exploit("r", 32, games=2, run="x", overrides=["env.threads=1"])).status == "finished"
+    assert (
+        again(lambda: league.train(against="r", steps=32, games=2, run="x", overrides=["env.threads=1"])).status
+        == "finished"
+    )
     assert again(lambda: league.watch("r", "bot:random", "film.png")).pictures == 1
     league.export("r", "agent")
     assert "source" in (user.parent / "agent" / "manifest.json").read_text()
@@ -156,7 +159,7 @@ def test_learners_of_a_league_in_processes_of_their_own_find_the_game(user: Path
     Path("l.toml").write_text(LEAGUE)
     more: dict[str, Any] = {"run": "lg", "overrides": SETS}
     with stopping(1):
-        league.train_league("l.toml", env="game.py", learner="a", **more)
+        league.train(league="l.toml", env="game.py", learner="a", **more)
     forget()
     with stopping(1):
         league.resume("lg.b")

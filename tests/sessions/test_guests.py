@@ -130,7 +130,7 @@ def test_learners_of_a_league_meet_them(exported: Path, tmp_path: Path) -> None:
     sets = [*TINY, "pool.snapshot_every=1000000", "pool.snapshot_every_after=1000000", "run.total_steps=128"]
     store = tmp_path / "league.duckdb"
     sets += mix(f"agent:{exported / 'champion'}")
-    league.train_league(file, env="matrix", run="L", store=store, overrides=sets)
+    league.train(league=file, env="matrix", run="L", store=store, overrides=sets)
     champion = Agent.load(exported / "champion").manifest.agent_id
     for run in ("L.a", "L.b"):
         assert any(champion in match.agents for match in Store.open(store).matches(run, "training"))

@@ -20,14 +20,16 @@ import pytest
 
 import league
 from league import config
+from league.arena.parts import Given
 from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
 from league.sessions import artifacts as artifacts_module
 from league.sessions import folders
 from league.sessions import leagues as leagues_module
 from league.sessions import session as session_module
+from league.sessions.call import Call
 from league.sessions.callbacks import Steady
 from league.sessions.retention import prune
-from league.sessions.settling import Changes
+from league.sessions.runs import changed
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.folder import Folder
@@ -129,7 +131,7 @@ def train(folder: Path, *overrides: str, **arguments: Any) -> tuple[Any, list[st
     listener, store = Listener(), folder / "league.duckdb"
     path = arguments.pop("path", None) or write(folder)
     arguments = {"env": "matrix", "run": "L", "seed": 3, **arguments}
-    result = league.train_league(path, overrides=overrides, store=store, callback=listener, **arguments)
+    result = league.train(league=path, overrides=overrides, store=store, callback=listener, **arguments)
     return result, listener.said
 
 
@@ -469,7 +471,7 @@ def test_a_longer_league_of_the_same_settings_goes_on(tmp_path: Path) -> None:
     assert said[0] == "league L: going on" and [x.steps for x in again.learners] == [256] * 3
     first, _ = train(tmp_path, "run.total_steps=128", run=None, learner="main")
     second, _ = train(tmp_path, "run.total_steps=128", run=None, learner="main")
-    assert (first.league, second.league) == ("matrix-league-1", "matrix-league-2")
+    assert (first.run, second.run) == ("matrix-league-1", "matrix-league-2")
 
 
 @pytest.mark.slow
@@ -512,8 +514,8 @@ def test_a_learner_alone_is_trained_by_one_process(tmp_path: Path) -> None:
                 league.resume("L.main", store=tmp_path / "league.duckdb")
             refused.append(str(caught.value))
 
-    league.train_league(
-        write(tmp_path),
+    league.train(
+        league=write(tmp_path),
         env="matrix",
         run="L",
         learner="main",
@@ -728,7 +730,7 @@ def test_a_damaged_snapshot_of_another_is_named_once(whole: Path, tmp_path: Path
     said = Listener()
     call = {"env": "matrix", "run": "L", "seed": 3, "learner": "main", "store": folder / "league.duckdb"}
     with suppress(SnapshotError):
-        league.train_league(write(folder), overrides=["run.total_steps=1024"], callback=said, **call)
+        league.train(league=write(folder), overrides=["run.total_steps=1024"], callback=said, **call)
     named = [line for line in said.said if "0000000384" in line and "put it back from a copy" in line]
     assert len(named) == 1
     assert [event.kind for event in Store.open(call["store"]).events("L.main")].count("damage") == 1
@@ -749,7 +751,9 @@ def test_a_snapshot_that_is_nowhere_ends_in_one_line(whole: Path, tmp_path: Path
 def plan_of(store: Store, run: str) -> Any:
     """The plan of a learner that takes turns."""
     (row,) = [row for row in store.learners() if row.run == run]
-    return leagues_module.plan_of(store, row, None, None, Changes(), Steady([Listener()]), takes_turns=True)
+    found, callback = store.find_run(run), Steady([Listener()])
+    to = changed(found, Call(), Given(), callback, "league L")
+    return leagues_module.plan_of(store, row, found, to, callback, takes_turns=True)
 
 
 # Pruning and names

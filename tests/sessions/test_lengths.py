@@ -31,11 +31,11 @@ def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
         assert trainer.config.run.total_steps == 512
     with league.Trainer("short", env="matrix", overrides=SETS, steps=128, store=store) as trainer:
         assert trainer.config.run.total_steps == 128
-    done = league.train_league(
-        "small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, callback=()
+    done = league.train(
+        league="small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, callback=()
     )
     assert {x.steps for x in done.learners} == {128}
-    again = league.resume(done.league, steps=256, store=store, callback=())
+    again = league.resume(done.run, steps=256, store=store, callback=())
     assert {x.steps for x in again.learners} == {256}
 
 

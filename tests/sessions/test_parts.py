@@ -134,7 +134,9 @@ def test_the_other_commands_find_them_too(user: Path) -> None:
     for agent, env in (("r", None), ("bot:last", "matrix")):
         run, sets = f"against-{agent[0]}", [*TINY, "run.total_steps=96"]
         with stopping(1):
-            again(partial(league.exploit, agent, 96, games=2, run=run, env=env, overrides=sets if env else ()))
+            again(
+                partial(league.train, against=agent, steps=96, games=2, run=run, env=env, overrides=sets if env else ())
+            )
         assert again(partial(league.resume, run)).status == "finished"
 
 
@@ -186,7 +188,7 @@ def test_nothing_runs_that_was_not_named_here(user: Path, tmp_path: Path) -> Non
         calls = (
             lambda: league.evaluate("r", "r@0", games=2),
             lambda: league.evaluate("bot:last", "bot:random", games=2, env="matrix"),
-            lambda: league.exploit("r", 32, games=2),
+            lambda: league.train(against="r", steps=32, games=2),
             lambda: league.load("r"),
         )
         for call in calls:
@@ -275,11 +277,11 @@ def test_learners_of_a_league_have_them_too(user: Path) -> None:
     """In turns, stopped and resumed in another process."""
     Path("l.toml").write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n[learners.b]\nrole = "league_exploiter"\n')
     sets = (*TINY, "run.total_steps=96", "pool.mix={self_play=0.5, some=0.5}", "pool.groups={some=['bot:last']}")
-    line = refusal(lambda: league.train_league("l.toml", env="matrix", run="L", overrides=sets, **ALL))
+    line = refusal(lambda: league.train(league="l.toml", env="matrix", run="L", overrides=sets, **ALL))
     assert "by their roles, not by pool.sampler" in line and "--set pool.group_sampler=hard" in line
     with stopping(2):
         sets = (*sets, "pool.group_sampler=hard")
-        league.train_league("l.toml", env="matrix", run="L", overrides=sets, **ALL)
+        league.train(league="l.toml", env="matrix", run="L", overrides=sets, **ALL)
     forget()
     assert league.resume("L").status == "finished"
     for run in ("L.a", "L.b"):

@@ -213,7 +213,7 @@ def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_rese
 
     (tmp_path / "tiny.toml").write_text(LEAGUE)
     store = Store.create(tmp_path / "league.duckdb")
-    league.train_league(tmp_path / "tiny.toml", env="matrix", run="L", seed=3, store=store.path, callback=Listener())
+    league.train(league=tmp_path / "tiny.toml", env="matrix", run="L", seed=3, store=store.path, callback=Listener())
     resets = store.query("SELECT run, \"update\" - 1 FROM event WHERE kind = 'reset'")[1]
     assert len(resets) >= 3
     for run, told in reports.items():

@@ -89,6 +89,6 @@ def test_a_trainer_and_a_league_keep_them_too(tmp_path: Path) -> None:
     assert weights(tmp_path, f"{trainer.run}@stopped")
     sets = [*SETS, "run.total_steps=512"]
     with stopping(2):
-        done = league.train_league("small", stage="smoke", env="matrix", overrides=sets, store=store, callback=())
+        done = league.train(league="small", stage="smoke", env="matrix", overrides=sets, store=store, callback=())
     begun = [x.run for x in done.learners if (tmp_path / x.run / "state").exists()]
     assert begun and all(weights(tmp_path, f"{run}@stopped") for run in begun)
