@@ -62,6 +62,8 @@ class Call:
     """The run, league or exploiter that goes on; empty: a new one begins."""
     at: int | None = None
     take_over: bool = False
+    is_custom_loop: bool = False
+    """Whether a `Trainer` holds it open; then its run has a fingerprint that no settings have."""
     store: str | Path = DEFAULT_STORE
     callback: Callback | Sequence[Callback] | None = None
 

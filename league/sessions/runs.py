@@ -26,7 +26,7 @@ from league.sessions.call import Call
 from league.sessions.callbacks import Steady
 from league.sessions.continuation import find_earlier, find_earlier_auto
 from league.sessions.folders import claimed, is_pruned
-from league.sessions.session import Plan, Session, new_row
+from league.sessions.session import CUSTOM_LOOP, Plan, Session, new_row
 from league.sessions.settling import check_name, check_room, check_settings, settle, with_changes, words_for
 from league.store.rows import RunRow
 from league.store.store import Store
@@ -59,7 +59,8 @@ def begin_run(call: Call, callback: Steady) -> Iterator[Session]:
     if reason:
         callback.say(reason)
     stage = settings.stage_called(call.stage, config)
-    row = new_row(call.run or "", config, call.seed, stage, settings.fingerprint(config), device, call.preset)
+    mark, loop = _custom(call, settings.fingerprint(config), config)
+    row = new_row(call.run or "", config, call.seed, stage, mark, device, call.preset)
     told = difference(config.env.name, earlier.source, f"run {earlier.run}") if earlier else ""
     claim = nullcontext(replace(row, run=earlier.run, id=earlier.id)) if earlier else claimed(store, call.run, row)
     with claim as row:
@@ -67,7 +68,7 @@ def begin_run(call: Call, callback: Steady) -> Iterator[Session]:
         for line in filter(None, (who, explanation, *room, told, parts.unmet(config))):
             callback.say(line)
         plan = plan_of(store, row, earlier, config, device, callback)
-        plan = replace(plan, events=(("resumed", event), ("game", told)))
+        plan = replace(plan, events=(("resumed", event), ("game", told), loop))
         with session_of(plan, is_locked=earlier is None) as session:
             yield session
 
@@ -137,11 +138,19 @@ def made_ready(store: Store, row: RunRow, call: Call, what: str, callback: Stead
         callback.say(line)
 
     def plan(found: RunRow) -> Plan:
-        now = replace(found, stage=to.row.stage, config=to.row.config, fingerprint=to.row.fingerprint, device=on)
+        mark, loop = _custom(call, to.row.fingerprint, to.config)
+        now = replace(found, stage=to.row.stage, config=to.row.config, fingerprint=mark, device=on)
         now = now.coming_from(to.row.source)
-        return replace(plan_of(store, now, found, to.config, to.device, callback), events=to.events)
+        return replace(plan_of(store, now, found, to.config, to.device, callback), events=(*to.events, loop))
 
     return plan
+
+
+def _custom(call: Call, mark: str, config: Config) -> tuple[str, tuple[str, str]]:
+    """A run's fingerprint and event, which tell that its loop is custom where it is."""
+    if not call.is_custom_loop:
+        return mark, (CUSTOM_LOOP, "")
+    return settings.mixed_fingerprint(mark, config), (CUSTOM_LOOP, "a custom loop trains it (`league.Trainer`)")
 
 
 def need_steps(row: RunRow, overrides: list[str], store: Path) -> None:

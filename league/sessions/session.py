@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+CUSTOM_LOOP = "custom_loop"
+"""Kind of the events of a run that a `Trainer` holds open."""
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class TrainResult(Result):
     """Where a call left its run, league or exploiter."""
@@ -96,7 +100,7 @@ class Plan:
     begins_as: str = ""
     """The agent id of a net whose weights it begins with instead."""
     events: tuple[tuple[str, str], ...] = ()
-    """Kind and text of what is not as it was, written down where it goes on; those without text are left out."""
+    """Kind and text of what is otherwise than its settings say or than before; those without text are left out."""
     has_alarms: bool = True
     """Whether the store is searched for alarms when it is finished."""
     league: str = ""
@@ -310,25 +314,25 @@ class Session:
         forget: what a turn's learner does before it plays.
         """
         for learner in () if self._has_begun else self._learners:
-            learner.plan.artifacts.keep_guests()
-            if learner.plan.found is None:
-                learner.plan.artifacts.begin()
+            plan, update = learner.plan, learner.counters.update
+            plan.artifacts.keep_guests()
+            if plan.found is None:
+                plan.artifacts.begin()
             elif not learner.is_finished:
                 self._write_settings(learner)
+            for kind, text in plan.events if not learner.is_finished else ():
+                if text and (update or kind != "resumed"):
+                    plan.artifacts.rows.add_event(update, kind, text)
         self._has_begun = True
         forget()
 
     def _write_settings(self, learner: _Learner) -> None:
-        plan, update = learner.plan, learner.counters.update
+        plan = learner.plan
         assert plan.found is not None
-        rows = plan.artifacts.rows
         if configured_of(plan.row) != configured_of(plan.found):
             plan.artifacts.configure()
         learner.status = "running"
-        rows.note(status="running")
-        for kind, text in plan.events:
-            if text and (update or kind != "resumed"):
-                rows.add_event(update, kind, text)
+        plan.artifacts.rows.note(status="running")
 
     def _take_turn(self, learner: _Learner) -> None:
         """Trains one learner to the end of its turn, or for as long as it goes where it is alone, over its resets.

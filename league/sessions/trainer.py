@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from league import config as settings
 from league.config.models import Config
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
@@ -24,8 +26,8 @@ from league.play.evaluation import Summary
 from league.pool.pool import Pool
 from league.sessions.app import open_session
 from league.sessions.call import Call
-from league.sessions.custom_loop import ByHand, need_like
-from league.sessions.session import TrainResult
+from league.sessions.custom_loop import changed_live, need_like
+from league.sessions.session import CUSTOM_LOOP, TrainResult
 from league.signals import on_signal
 from league.store.rows import RunStatus
 from league.store.store import Store
@@ -83,7 +85,7 @@ class Trainer:
         callback: Callback | Sequence[Callback] | None = None,
     ) -> None:
         said = locals()
-        self._open(Call(**{name: said[name] for name in said.keys() - {"self"}}))
+        self._open(Call(**{name: said[name] for name in said.keys() - {"self"}}, is_custom_loop=True))
 
     @classmethod
     @typed
@@ -114,7 +116,7 @@ class Trainer:
         trainer = cls.__new__(cls)
         _need_alone(Store.open(Path(store)), run)
         given = {key: said[key] for key in said.keys() - {"cls", "run", "name"}}
-        trainer._open(Call(**given, resumes=run, run=name))
+        trainer._open(Call(**given, resumes=run, run=name, is_custom_loop=True))
         return trainer
 
     def _open(self, call: Call) -> None:
@@ -124,8 +126,6 @@ class Trainer:
         """What waits to be learned from."""
         self._summaries: tuple[str, dict[str, Summary]] = ("", {})
         """Of the last evaluation: agent id, and what it did."""
-        self._has_changed = False
-        """Whether anything is otherwise than in the last saved state."""
         self._told = 0
         """Number of a signal that waits for the end of an update."""
         with ExitStack() as stack:
@@ -140,7 +140,6 @@ class Trainer:
             except BaseException:
                 self._session.end_alone(run.counters, "failed")
                 raise
-            self._by_hand = ByHand(self._training, self._artifacts)
             self._stack = stack.pop_all()
         self._is_open, self._process = True, os.getpid()
         self._at_exit = partial(_close_forgotten, weakref.ref(self))
@@ -228,9 +227,8 @@ class Trainer:
             if training.alarm is not None:
                 raise stopped_by_alarm(training)
             if training.is_save_due:
-                self._write(must_succeed=False)
+                training.save(must_succeed=False)
             rollout = self._rollout = training.collect()
-        self._by_hand.keep(rollout)
         return rollout
 
     @typed
@@ -256,7 +254,6 @@ class Trainer:
         with self._acting(is_fatal=True) as training:
             metrics = training.learn(rollout)
             self._rollout = None
-            self._by_hand.compare(rollout, kept)
         return metrics
 
     def discard(self) -> None:
@@ -272,16 +269,14 @@ class Trainer:
         rollout, self._rollout = self._rollout, None
         with self._acting():
             what = f"{rollout.reward.numel():,} steps and {len(rollout.finished):,} finished matches"
-            self._by_hand.say(f"a rollout of {what} is left out")
-            self._by_hand.mark()
+            self._tell(f"a rollout of {what} is left out")
 
     @typed
     def snapshot(self, *, joins: bool = True) -> str:
         """Freezes the agent as it is now into a snapshot, and returns its agent id.
 
         Args:
-            joins: whether the learner meets it from now on. Out of its schedule that is otherwise than `league.train`
-                does: the run gets a fingerprint of its own.
+            joins: whether the learner meets it from now on.
 
         Raises:
             UsageError: a rollout waits to be learned from.
@@ -291,11 +286,8 @@ class Trainer:
         with self._acting() as training:
             is_due = training.is_snapshot_due
             agent_id = training.freeze()
-            if is_due:
+            if is_due or (joins and agent_id not in training.pool.snapshots):
                 training.snapshot()
-            elif joins and agent_id not in training.pool.snapshots:
-                training.snapshot()
-                self._by_hand.mark("snapshots join the pool out of their schedule")
             self._artifacts.settle()
         return agent_id
 
@@ -338,21 +330,20 @@ class Trainer:
             StoreError, SnapshotError: the store or the disk refused; the state before stands.
         """
         self._need_no_rollout("save()")
-        with self._acting():
-            self._write(must_succeed=True)
+        with self._acting() as training:
+            training.save(must_succeed=True)
 
     @typed
     def change(self, *overrides: str) -> None:
         """Goes on with other settings, as `league resume --set` would: `change("learner.learning_rate=3e-4")`.
 
-        Those of `learner` change learning, so the run gets a fingerprint of its own. Each is a metric `set/NAME` of
-        every later update, and the first change of each an event. A run that goes on has those of its last save.
+        Each is a metric `set/NAME` of every later update.
 
         Raises:
             ConfigError: a setting that cannot change now, or a value outside its rule; nothing is changed.
         """
         with self._acting():
-            self._by_hand.change(overrides)
+            self._change(overrides)
 
     # Its end.
 
@@ -412,18 +403,14 @@ class Trainer:
         if self._rollout is not None:
             self._rollout = None
             lost = f"{training.collector.num_rows:,} matches in play"
-            self._by_hand.say(f"closed before its last rollout was learned from; that and {lost} are lost")
-            self._by_hand.write_row()
+            self._tell(f"closed before its last rollout was learned from; that and {lost} are lost")
             saved = training.save_without_matches()
             if saved != "saved":
                 raise LeagueError(f"run={self.run}: {saved}")
             return
         if training.is_finished:
-            before = training.counters.newest
-            newest = training.snapshot() if training.is_snapshot_due else training.freeze()
-            self._has_changed = self._has_changed or newest != before
-        if self._has_changed or not training.counters.update:
-            self._write(must_succeed=True)
+            _ = training.snapshot() if training.is_snapshot_due else training.freeze()
+        training.save(must_succeed=True)
         if training.is_finished:
             warn_of_silent_rewards(training.run)
 
@@ -445,7 +432,6 @@ class Trainer:
             again = command("resume", self.run, store=self._artifacts.store.path)
             raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
         device = training.run.device
-        self._has_changed = self._by_hand.look() or self._has_changed or not is_last
         with on_signal(self._note) as received:
             try:
                 with randomness.untouched(device):
@@ -453,10 +439,8 @@ class Trainer:
                     with training.errors_told():
                         yield training
                     self._generators = randomness.get_state(device)
-                self._by_hand.remember()
             except BaseException as error:
                 self._is_broken = is_fatal or not isinstance(error, LeagueError)
-                self._by_hand.remember()
                 raise
         self._told = self._told or next(iter(received), 0)
         if self._told and self._rollout is None and not is_last:
@@ -471,15 +455,24 @@ class Trainer:
         if self._rollout is not None and not self._is_broken:
             raise UsageError(f"{act}: the last rollout waits to be learned from; learn(rollout), or discard() it")
 
-    def _write(self, *, must_succeed: bool) -> None:
-        try:
-            self._by_hand.write_row()
-        except LeagueError:
-            if must_succeed:
-                raise
-            return
-        if self._training.save(must_succeed=must_succeed):
-            self._has_changed = False
+    def _tell(self, what: str) -> None:
+        """A line, and an event."""
+        run = self._training.run
+        line = f"run={run.name}: custom loop: {what}"
+        run.callback.say(line)
+        run.rows.add_event(run.counters.update, CUSTOM_LOOP, line)
+
+    def _change(self, overrides: Sequence[str]) -> None:
+        training, artifacts = self._training, self._artifacts
+        config, texts = changed_live(self.config, overrides, self.run, artifacts.store.path)
+        data = settings.to_json(config)
+        training.reconfigure(config)
+        artifacts.config, artifacts.row = config, dataclasses.replace(artifacts.row, config=json.dumps(data))
+        artifacts.configure()
+        for name in texts:
+            section, _, key = name.partition(".")
+            if isinstance(data[section][key], int | float):
+                training.set_figures[f"set/{name}"] = float(data[section][key])
 
 
 def _need_alone(store: Store, run: str) -> None:
