@@ -289,13 +289,19 @@ def _has_turns(game: Any) -> bool:
 
 
 def _unbounded(game: Any, kind: Any) -> tuple[tuple[int, int], ...]:
-    """The numbers of a player's tensor that are large in random matches; of most games all are 0 or 1."""
+    """The numbers of a player's tensor that the network standardises, told by random matches.
+
+    Of a board those that are large; of a flat tensor all that take other values than 0 and 1, since shares, such as
+    Oware's seeds of 48, are as small as large numbers are large.
+    """
     tensor = _TENSORS[kind.provides_information_state_tensor]
-    most = np.zeros(_tensor_size(game, kind))
+    is_board = board_of(_tensor_shape(game, kind)) is not None
+    found = np.zeros(_tensor_size(game, kind), np.bool_)
     for state in islice(_met(game), LOOKS_INTO):
         for player in range(SEATS):
-            np.maximum(most, np.abs(getattr(state, tensor)(player)), out=most)
-    return slices_of(most > LARGE)
+            seen = np.abs(getattr(state, tensor)(player))
+            found |= seen > LARGE if is_board else (seen != 0) & (seen != 1)
+    return slices_of(found)
 
 
 def _why_not(game: Any, kind: Any) -> str:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from league.envs.blob import HEADER_SIZE
 from league.envs.brawl.env import KEYS, Options, make, options_hash, rules_of
 from league.envs.brawl.moves import NAMES, STRIKES, WEAPONS
 from league.envs.brawl.rules import BOTS, END_REASONS, METRICS, TERMS, BrawlRules
-from league.envs.brawl.state import AIR, GROUND, HEADER_SIZE, PLATFORM, STATE_DTYPE, pack_state
+from league.envs.brawl.state import AIR, GROUND, PLATFORM, STATE_DTYPE, pack_state
 from league.types import EXTERNAL
 from tests.oracles.brawl.match import ReferenceMatch, next_seed, row_seed
 from tests.oracles.brawl.state import SUPPORTS, Item

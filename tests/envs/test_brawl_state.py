@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from league.envs.blob import HEADER_SIZE
 from league.envs.brawl.env import Options, make, options_hash
 from league.envs.brawl.moves import STRIKES
 from league.envs.brawl.rules import BOTS
-from league.envs.brawl.state import HEADER_SIZE, INT_RANGES, STATE_DTYPE, pack_state, unpack_state
+from league.envs.brawl.state import INT_RANGES, STATE_DTYPE, pack_state, unpack_state
 
 OPTIONS = Options(time_limit_seconds=5.0, stocks=1)
 HASH = options_hash(OPTIONS)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from league.envs.blob import HEADER_SIZE
 from league.envs.cards import env
 from league.envs.cards.catalogue import IDS
 from league.envs.cards.env import Options
 from league.envs.cards.layout import OPPONENT_SLICE, PARTS, SIZE
 from league.envs.cards.rules import BOTS, METRICS
-from league.envs.cards.state import HEADER_SIZE, STATE_DTYPE, pack_state
+from league.envs.cards.state import STATE_DTYPE, pack_state
 from league.types import Regrouping, Turns, result_dtype
 from tests.helpers.cards_scenes import place, put, records_of, restore, scene, stirred
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from league.envs.blob import HEADER_SIZE
 from league.envs.cards.catalogue import CARDS, IDS
 from league.envs.cards.env import Options, options_hash, rules_of
 from league.envs.cards.rules import HAND, MAX_DECK, MAX_TUPLES, SLOTS
-from league.envs.cards.state import HEADER_SIZE, STATE_DTYPE, pack_state
+from league.envs.cards.state import STATE_DTYPE, pack_state
 
 CREATURES = [card_id for card_id, card in enumerate(CARDS) if card_id and not card.is_spell]
 ALL_CARDS = list(range(1, len(CARDS)))
