@@ -28,7 +28,8 @@ from league.arena.networks import architecture_of
 from league.config import updates
 from league.config.models import Config
 from league.envs import registry
-from league.play.evaluation import Contestant, Pairing, Summary, play, summarise
+from league.play.evaluation import Contestant, Pairing, play
+from league.play.summaries import Summary, summarise
 from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder

@@ -17,8 +17,8 @@ import torch
 
 import league
 from league import phases
-from league.boards.standings import Rated
-from league.play.evaluation import Summary
+from league.boards.leaderboards import Rated
+from league.play.summaries import Summary
 from league.printing import progress
 from league.printing.progress import TerminalCallback
 from league.printing.sampling import Machine

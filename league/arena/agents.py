@@ -22,15 +22,16 @@ from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
+from league.boards.leaderboards import Leaderboard
 from league.boards.naming import find_named
-from league.boards.standings import Leaderboard
 from league.boards.standings import leaderboard as rank
 from league.device import choose_device, read_memory
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command
 from league.phases import phase
-from league.play.evaluation import Contestant, Pairing, Summary, check_games, num_rows, play, summarise
+from league.play.evaluation import Contestant, Pairing, play
 from league.play.recording import Recording
+from league.play.summaries import Summary, check_games, num_rows, summarise
 from league.policies.actor_critic import state_bytes
 from league.schema import MAX_SEED, check_number
 from league.signals import settings_kept

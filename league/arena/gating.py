@@ -31,7 +31,7 @@ from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
 from league.phases import advance
-from league.play.evaluation import check_games, summarise
+from league.play.summaries import check_games, summarise
 from league.signals import put_off, settings_kept
 from league.store.folder import Folder
 from league.store.liveness import gate_lock

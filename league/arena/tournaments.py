@@ -34,7 +34,7 @@ from league.maths.ratings import Difference, Ratings, Unit
 from league.maths.record import Record
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 from league.phases import advance
-from league.play.evaluation import check_games, clustered, counts_of, distinct
+from league.play.summaries import check_games, clustered, counts_of, distinct
 from league.signals import put_off, settings_kept
 from league.store.folder import Folder
 from league.store.rows import GameRow, Sampling, unique_name

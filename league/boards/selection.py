@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from league.boards.standings import Entry
+    from league.boards.leaderboards import Entry
 
 ENOUGH = 20
 """Agents up to which a board is shown as it is."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from league.config import CHANGEABLE, COMMON_ENV_KEYS
+from league.config import CHANGEABLE
+from league.config.layers import COMMON_ENV_KEYS
 from league.config.models import MOVING, SECTIONS
 
 

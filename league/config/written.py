@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from league.config import ROLE, to_json
+from league.config import to_json
+from league.config.layers import ROLE
 from league.config.models import SECTIONS, Config
 from league.config.schedules import Schedule
 from league.errors import ConfigError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from league.boards.leaderboards import Board, Entry
 from league.boards.naming import LEAST_GAMES, strength
-from league.boards.standings import Board, Entry
 from league.errors import command
 from league.faces.records import AlarmLine
 from league.faces.sections import RunFacts

@@ -19,8 +19,8 @@ from league.printing.figures import LearnerFigures, Opponent
 from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
-    from league.boards.standings import Rated
-    from league.play.evaluation import Summary
+    from league.boards.leaderboards import Rated
+    from league.play.summaries import Summary
 
 SHOWN_EVERY = 0.5
 """Seconds between two pictures."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from league.boards.alarms import Finding, look
+from league.boards.leaderboards import Board, Entry
 from league.boards.naming import SHORT_HASH
 from league.boards.selection import choose
-from league.boards.standings import Board, Entry, leaderboard
+from league.boards.standings import leaderboard
 from league.errors import UsageError, command_line
 from league.faces.headline import headline
 from league.faces.provenance import provenance

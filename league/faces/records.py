@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from league.boards.standings import Entry
+from league.boards.leaderboards import Entry
 from league.errors import one_line
 from league.faces.provenance import Provenance
 from league.maths.ratings import Unit

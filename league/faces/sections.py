@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from league.boards.leaderboards import Entry
 from league.boards.readings import healthy, units
-from league.boards.standings import Entry
 from league.faces.records import FigureGroup, Line, Panel, Series
 from league.maths.ratings import Unit
 from league.maths.record import Record, wilson

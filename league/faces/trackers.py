@@ -19,8 +19,8 @@ from league.faces.sinks import CsvFile, Sink, TensorBoard, WeightsAndBiases
 from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
-    from league.boards.standings import Rated
-    from league.play.evaluation import Summary
+    from league.boards.leaderboards import Rated
+    from league.play.summaries import Summary
 
 SINKS: Mapping[str, type[Sink]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "csv": CsvFile}
 NONE = "none"

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from league.config.models import AGENT_PREFIX, CURRENT, SELF_PLAY, PoolConfig
 from league.maths.davidson import Prior
+from league.maths.elo import ELO_START, expected_score
 from league.maths.metagame import Crosstable, shrunk_scores
 from league.maths.pairs import PairCounts
-from league.maths.ratings import ELO_START, bradley_terry, expected_score
+from league.maths.ratings import bradley_terry
 from league.pool.samplers import by_quality, draw_targets, probabilities, quality_after_win, with_uniform
 from league.types import MatchResult, Policy
 

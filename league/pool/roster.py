@@ -30,6 +30,7 @@ from pydantic import ValidationError
 
 from league import config as settings
 from league.config import Layer
+from league.config.layers import read_toml
 from league.errors import ConfigError, nearest
 from league.pool.roles import ROLES, Role, RoleName
 from league.schema import MAX_COUNT, MAX_LEARNERS
@@ -87,7 +88,7 @@ def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None
             f"{nearest(str(league), ready())}"
         )
     where = f"--league {league}"
-    table = settings.read_toml(path, "--league")
+    table = read_toml(path, "--league")
     _need_known(table, KEYS, where)
     turn_steps = table.get("turn_steps")
     if type(turn_steps) is not int or not 1 <= turn_steps <= MAX_COUNT:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from league.boards.standings import Rated
-    from league.play.evaluation import Summary
+    from league.boards.leaderboards import Rated
+    from league.play.summaries import Summary
     from league.training.run import Report
 
 HISTORY = 40

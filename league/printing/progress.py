@@ -29,8 +29,8 @@ from league.training.evaluating import GAMES
 from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
-    from league.boards.standings import Rated
-    from league.play.evaluation import Summary
+    from league.boards.leaderboards import Rated
+    from league.play.summaries import Summary
 
 PLAIN_EVERY = 5
 """Updates between two blocks of plain lines."""

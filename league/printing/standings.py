@@ -21,8 +21,8 @@ from league.printing.tables import (
 if TYPE_CHECKING:
     from league.arena.tournaments import TournamentResult
     from league.boards.headtohead import Matchup
+    from league.boards.leaderboards import Board, Leaderboard
     from league.boards.payoff import Payoff
-    from league.boards.standings import Board, Leaderboard
     from league.maths.ratings import Difference, Unit
     from league.maths.record import Record
 

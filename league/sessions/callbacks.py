@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from league.boards.standings import Rated
+from league.boards.leaderboards import Rated
 from league.errors import LeagueError, is_signal
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.training.run import Callback, Report, Start
 
 _log = logging.getLogger(__name__)

@@ -29,9 +29,9 @@ from league.config.models import Config
 from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
 from league.errors import DEFAULT_STORE, Interrupted, SnapshotError, StoreError, UsageError
-from league.maths.ratings import ELO_START
-from league.play.evaluation import counts_of
+from league.maths.elo import ELO_START
 from league.play.opponents import num_slots_for
+from league.play.summaries import counts_of
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
 from league.pool.pool import Pool

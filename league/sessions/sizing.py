@@ -15,10 +15,10 @@ from league.config.schedules import marks
 from league.config.updates import most_parts, next_snapshot_mark, num_snapshot_marks, num_updates, steps_per_update
 from league.device import DeviceMemory, autocast
 from league.errors import ConfigError
-from league.play.evaluation import MAX_PAIRS
 from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, Places, num_slots_for
 from league.play.rollout import joins_learner, num_lanes
 from league.play.seats import mask_type
+from league.play.summaries import MAX_PAIRS
 from league.pool.payoff_games import NETS_AT_ONCE
 from league.schema import MAX_COUNT
 from league.sessions.peak_memory import Peak

@@ -22,7 +22,7 @@ from league.config.models import Config
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.pool.pool import Pool
 from league.sessions.app import open_session
 from league.sessions.call import Call

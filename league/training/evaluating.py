@@ -13,7 +13,8 @@ import numpy as np
 from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
 from league.phases import phase
-from league.play.evaluation import Contestant, Count, Pairing, Summary, num_rows, summarise
+from league.play.evaluation import Contestant, Pairing
+from league.play.summaries import Count, Summary, num_rows, summarise
 from league.pool.pool import Pool
 from league.training.guards import Alarm
 from league.training.ladder import FIRST_ROW

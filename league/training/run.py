@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from league.config.models import Config, PoolConfig
-from league.maths.ratings import ELO_K, ELO_START, elo_series, elo_update
-from league.play.evaluation import Contestant, Count, MakeStack, Pairing, Summary, play
+from league.maths.elo import ELO_K, ELO_START, elo_series, elo_update
+from league.play.evaluation import Contestant, MakeStack, Pairing, play
 from league.play.recording import Recording
 from league.play.rollout import make_graphs
+from league.play.summaries import Count, Summary
 from league.pool.pool import Pool
 from league.signals import interrupt, on_signal
 from league.store.folder import Folder
@@ -26,7 +27,7 @@ from league.training.guards import Guards
 from league.types import GameSpec, MatchBatch, MatchResult, Origin, Policy, PolicyStack
 
 if TYPE_CHECKING:
-    from league.boards.standings import Rated
+    from league.boards.leaderboards import Rated
 
 
 @dataclass

@@ -20,8 +20,9 @@ from league.boards.naming import LEAST_GAMES, best_snapshot, find_rated
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
-from league.maths.ratings import bradley_terry, elo_series
-from league.play.evaluation import counts_of
+from league.maths.elo import elo_series
+from league.maths.ratings import bradley_terry
+from league.play.summaries import counts_of
 from league.store.exchange import import_matches
 from league.store.rows import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow
 from league.types import DRAW, MatchResult

@@ -16,9 +16,9 @@ import pytest
 from rich.text import Text
 
 from league import phases
+from league.boards.leaderboards import Rated
 from league.boards.readings import READINGS, health
-from league.boards.standings import Rated
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.printing import bars, sampling
 from league.printing.bars import Bar
 from league.printing.dashboard import Screen, picture, spark

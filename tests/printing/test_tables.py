@@ -19,7 +19,7 @@ from league.arena.agents import Evaluation
 from league.arena.tournaments import ContrastEstimate, Encounter, Standing, TournamentResult
 from league.cli import app
 from league.maths.ratings import Difference
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.printing import tables
 from league.printing.answers import print_evaluation
 from league.printing.lists import print_bench

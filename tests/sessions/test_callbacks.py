@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import league
-from league.boards.standings import Rated
+from league.boards.leaderboards import Rated
 from league.errors import LeagueError
 from league.training.run import Callback, Report, Start
 from tests.helpers.runs import PAIR, SETS, learned, stages

@@ -17,7 +17,7 @@ from league import config as settings
 from league.envs import registry
 from league.envs.classic import matrix
 from league.errors import LeagueError
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.snapshots.state import load_state
 from league.store.rows import ALARM, OVER
 from league.store.store import Store
