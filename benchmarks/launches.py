@@ -38,7 +38,8 @@ from league.config.models import Config
 from league.envs import registry
 from league.errors import LeagueError
 from league.phases import listening
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.policies.kernels import gathered
 from league.snapshots import io as snapshot_files
 from league.training.learner import Learner

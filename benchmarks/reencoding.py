@@ -28,14 +28,15 @@ from league.arena.networks import architecture_of
 from league.config import updates
 from league.config.models import Config
 from league.envs import registry
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.play.summaries import Summary, summarise
 from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder
 from league.sessions.folders import begin_folder
-from league.sessions.session import lessons_of
 from league.sessions.settling import settle
+from league.sessions.wiring import lessons_of
 from league.store.folder import Folder
 from league.store.rows import RunRow
 from league.store.store import Store

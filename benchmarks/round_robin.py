@@ -12,7 +12,8 @@ from league import config
 from league.envs import registry
 from league.maths.pairs import PairCounts
 from league.maths.ratings import bradley_terry
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.play.summaries import summarise
 from league.types import BOT_PREFIX, Origin
 

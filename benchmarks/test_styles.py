@@ -12,7 +12,8 @@ import pytest
 from benchmarks.styles import TRIALS, liking_of, measure, score, stocks, summary
 from league.envs import registry
 from league.envs.brawl.styles import FAVOURITES
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.types import DRAW, MatchResult, Origin
 
 TRIAL = TRIALS["brawl"]

@@ -18,7 +18,8 @@ from league.arena.networks import architecture_of
 from league.device import choose_device
 from league.envs import registry
 from league.maths.scheduling import round_robin
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.sessions.settling import settle

@@ -21,8 +21,9 @@ if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_
     __path__.append(str(_root))
 
 if TYPE_CHECKING:
-    from league.arena.agents import evaluate, export, leaderboard, load, matchup
+    from league.arena.agents import export, leaderboard, load, matchup
     from league.arena.equilibrium import nashconv
+    from league.arena.evaluations import evaluate
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
     from league.arena.watching import watch
@@ -61,6 +62,7 @@ __all__ = [
     "watch",
 ]
 _HOMES = {
+    "evaluate": "league.arena.evaluations",
     "Trainer": "league.sessions.trainer",
     "Callback": "league.training.run",
     "resume": "league.sessions.app",

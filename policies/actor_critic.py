@@ -31,7 +31,7 @@ from league.policies.pointers import PointerActor
 from league.policies.standardiser import Standardiser
 from league.policies.torso import Torso, channels_of, pointed, torso_of
 from league.types import ActionSpec, GameSpec, ObservationPart, Policy, Watched
-from league.types.spaces import parts_within
+from league.types.observations import parts_within
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from pydantic import Field
 
 from league.envs.adapters import file_of, own_maker
+from league.envs.adapters.actions import Acts
 from league.envs.adapters.isolation import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.replies import drawn_by
 from league.envs.adapters.solo import REWARD, WORLD, Copy, MaskedSoloMatch, SoloFacts, SoloMatch
-from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen
+from league.envs.adapters.spaces import MAX_ROWS, Seen
 from league.envs.matches.match import Match, MatchGame
 from league.envs.matches.mixtures import choices_of
 from league.errors import ConfigError, nearest

@@ -27,7 +27,8 @@ from league.envs.matches.match import Match, MatchGame
 from league.envs.matches.row import MatchError
 from league.errors import ConfigError, nearest
 from league.types import BOT_PREFIX, SEATS, ActionSpec, GameTree, Utility
-from league.types.spaces import LARGE, slices_of
+from league.types.observations import slices_of
+from league.types.spaces import LARGE
 
 PAYOFF = "payoff"
 """The reward term of what the game pays."""

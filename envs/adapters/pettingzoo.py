@@ -26,12 +26,13 @@ from pettingzoo.utils import wrappers
 from pydantic import Field
 
 from league.envs.adapters import file_of, own_maker
+from league.envs.adapters.actions import Acts
 from league.envs.adapters.isolation import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
 from league.envs.adapters.replies import ReplyError, drawn_by, told
 from league.envs.adapters.roles import Deeds, SharedLayout
-from league.envs.adapters.spaces import MAX_ROWS, Acts, Seen, range_of, spec_parts
+from league.envs.adapters.spaces import MAX_ROWS, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, InTurns, TwoAgentTable, ZooFacts, agents_of
 from league.envs.matches.match import Match, MatchGame
 from league.envs.matches.mixtures import choices_of

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.adapters.spaces import Acts, Seen, SpaceError
+from league.envs.adapters.actions import Acts
+from league.envs.adapters.spaces import Seen, SpaceError
 from league.types import SEATS, ActionSpec, FloatArray, ObservationPart
-from league.types.spaces import slices_of
+from league.types.observations import slices_of
 
 CHOICES = ("discrete", "multi_discrete")
 CURE = "wrap the environment so that both agents have one kind of space there"

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.adapters.actions import Acts, mask_of, need_mask
 from league.envs.adapters.isolation import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of, stepped
-from league.envs.adapters.spaces import Acts, Seen, mask_of, need_mask
+from league.envs.adapters.spaces import Seen
 from league.envs.matches.choices import Choices
 from league.envs.matches.match import Match
 from league.envs.matches.row import RANDOM, BatchRules, MatchError

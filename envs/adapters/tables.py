@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.adapters.actions import mask_of, need_mask
 from league.envs.adapters.isolation import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import (
     LAST,
@@ -23,7 +24,6 @@ from league.envs.adapters.replies import (
     told,
 )
 from league.envs.adapters.roles import Deeds, SharedLayout
-from league.envs.adapters.spaces import mask_of, need_mask
 from league.envs.matches.choices import Choices
 from league.types import SEATS, FloatArray
 

@@ -18,7 +18,6 @@ from league.envs.classic.poker import (
     RAISE,
     WAIT,
     Betting,
-    PokerBatch,
     PokerRules,
     Strategy,
     betting,
@@ -27,6 +26,7 @@ from league.envs.classic.poker import (
     make_spec,
     simple_bots,
 )
+from league.envs.classic.poker_batch import PokerBatch
 from league.types import GameSpec, GameTree
 
 __all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]

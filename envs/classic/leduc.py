@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from league.envs.classic.poker import (
     ACTIONS,
     BOT_MEANINGS,
-    PokerBatch,
     PokerRules,
     betting,
     drawing,
@@ -21,6 +20,7 @@ from league.envs.classic.poker import (
     make_spec,
     simple_bots,
 )
+from league.envs.classic.poker_batch import PokerBatch
 from league.types import GameSpec, GameTree
 
 __all__ = ["BOTS", "RULES", "WORDS", "Options", "drawing", "make", "spec", "tree"]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from league.errors import ContractError, words_of
 from league.types import DRAW, SEATS, BoolArray, FloatArray, GameSpec, MatchBatch, Turns, result_dtype
-from league.types.spaces import parts_within
+from league.types.observations import parts_within
 
 HIDES = "draw all chance from the match's seed, and let `reset` and the state have all that a match changes"
 OUTPUTS = ("obs", "mask", "reward_terms", "terminated", "truncated")

@@ -14,7 +14,7 @@ from league.envs import registry
 from league.errors import UsageError, code_told
 from league.phases import phase
 from league.play.bots import BotPolicy
-from league.play.evaluation import MAX_STEPS
+from league.play.courses import MAX_STEPS
 from league.play.recording import Tape
 from league.play.seats import match_result
 from league.signals import settings_kept

@@ -183,13 +183,12 @@ def gate(
             most that a match can pay, and 5 % each, if not given), in others Elo points (0 against 35 logistic ones).
         max_games: an even number.
         seed: of the matches and of the actions drawn, together with the attempt's number.
-        greedy, env, bots, policy, device, store: as for `league.arena.agents.evaluate`.
+        greedy, env, bots, policy, device, store: as for `league.arena.evaluations.evaluate`.
         say: receives a line at the beginning and for each batch.
 
     Raises:
-        UsageError: as `league.arena.agents.evaluate`; or without B, an A that is no run's snapshot, or is the champion;
-            or a test of the other kind of game, or a match that pays more than the test's bound.
-        StoreError, SnapshotError: as `league.arena.agents.evaluate`.
+        UsageError: as `league.evaluate`; or without B, an A that is no run's snapshot, or is the champion; or a test of the other kind of game, or a match that pays more than the test's bound.
+        StoreError, SnapshotError: as `league.evaluate`.
     """
     check_games(max_games, "max_games")
     check_seed(seed)

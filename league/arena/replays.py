@@ -21,7 +21,7 @@ from league.arena.games import find_again
 from league.envs import registry
 from league.errors import LeagueError, UsageError, as_users, one_line, users_line
 from league.phases import phase
-from league.play.evaluation import MAX_STEPS
+from league.play.courses import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
 from league.schema import FrozenModel, open_regular, read_file
 from league.signals import settings_kept

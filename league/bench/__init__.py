@@ -30,8 +30,8 @@ from league.play.graphs import StepGraphs
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.pool import Pool
 from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
-from league.sessions.session import make_stack
 from league.sessions.settling import check_room, settle
+from league.sessions.wiring import make_stack
 from league.store.folder import Folder
 from league.store.store import Store
 from league.training.compiling import compiled

@@ -148,7 +148,7 @@ def evaluate(
     seed: SeedOption = 0,
 ) -> None:
     """Play A against B; the matches are stored and count for the leaderboard."""
-    from league.arena.agents import evaluate
+    from league.arena.evaluations import evaluate
     from league.printing.answers import print_evaluation
     from league.printing.bars import Bar
 

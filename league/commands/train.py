@@ -32,7 +32,7 @@ from league.printing import print_json
 
 if TYPE_CHECKING:
     from league.printing.progress import TerminalCallback
-    from league.sessions.session import TrainResult
+    from league.sessions.plans import TrainResult
     from league.training.run import Callback
 
 PANEL = "Train"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.pool.pool import Pool
 from league.types import MatchResult, Origin
 

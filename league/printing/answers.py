@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from league.arena.agents import Evaluation
+    from league.arena.evaluations import Evaluation
     from league.arena.gating import GateResult
     from league.arena.human import Ended
     from league.arena.replays import PlaybackResult
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from league.faces.report import WrittenReport
     from league.sessions.exploitability import Exploit
     from league.sessions.failures import ReplayedFailure as Shown
-    from league.sessions.session import TrainResult
+    from league.sessions.plans import TrainResult
     from league.store.exchange import Imported
 
 

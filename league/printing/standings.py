@@ -19,7 +19,7 @@ from league.printing.tables import (
 )
 
 if TYPE_CHECKING:
-    from league.arena.tournaments import TournamentResult
+    from league.arena.tournament_results import TournamentResult
     from league.boards.headtohead import Matchup
     from league.boards.leaderboards import Board, Leaderboard
     from league.boards.payoff import Payoff

@@ -12,9 +12,10 @@ from league.sessions.call import Call
 from league.sessions.callbacks import Steady, steady
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
 from league.sessions.leagues import begin_league, resume_league
+from league.sessions.plans import TrainResult
 from league.sessions.rewinding import rewind
 from league.sessions.runs import begin_run, resume_run
-from league.sessions.session import Session, TrainResult
+from league.sessions.session import Session
 from league.signals import settings_kept
 from league.store import locks
 from league.store.store import Store

@@ -35,9 +35,11 @@ from league.sessions.artifacts import LeagueArtifactStore
 from league.sessions.call import Call
 from league.sessions.callbacks import Steady
 from league.sessions.folders import begin_runs, first_free, is_pruned
+from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.runs import Continued, changed
-from league.sessions.session import Plan, Session, SessionEnd, TrainResult, new_row
+from league.sessions.session import Session
 from league.sessions.settling import check_name, check_room, check_settings, settle
+from league.sessions.wiring import new_row
 from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
 from league.types import GameSpec

@@ -26,8 +26,10 @@ from league.sessions.call import Call
 from league.sessions.callbacks import Steady
 from league.sessions.continuation import find_earlier, find_earlier_auto
 from league.sessions.folders import claimed, is_pruned
-from league.sessions.session import CUSTOM_LOOP, Plan, Session, new_row
+from league.sessions.plans import CUSTOM_LOOP, Plan
+from league.sessions.session import Session
 from league.sessions.settling import check_name, check_room, check_settings, settle, with_changes, words_for
+from league.sessions.wiring import new_row
 from league.store.rows import RunRow
 from league.store.store import Store
 

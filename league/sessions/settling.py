@@ -27,6 +27,7 @@ from league.envs.contract.games import check_quickly
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
 from league.sessions import sizing
+from league.sessions.disk import check_disk, disk_needs
 from league.sessions.external_agents import resolved
 from league.sessions.part_checks import try_parts
 from league.snapshots.state import STATES_AT_ONCE, STATES_KEPT, states_bytes
@@ -209,9 +210,9 @@ def check_room(
         return lines
     store = store_folder(store).absolute()
     folder = next(path for path in (store, *store.parents) if path.is_dir())
-    disk = sizing.disk_needs(config, needs, earlier.steps if earlier else 0, STATES_KEPT, STATES_AT_ONCE)
+    disk = disk_needs(config, needs, earlier.steps if earlier else 0, STATES_KEPT, STATES_AT_ONCE)
     used = states_bytes(store / earlier.run / "state") if earlier else 0
-    return [*lines, sizing.check_disk(disk, shutil.disk_usage(folder).free, used, str(folder))]
+    return [*lines, check_disk(disk, shutil.disk_usage(folder).free, used, str(folder))]
 
 
 def footprint(config: Config, spec: GameSpec, device: torch.device) -> sizing.Footprint:

@@ -27,7 +27,7 @@ from league.pool.pool import Pool
 from league.sessions.app import open_session
 from league.sessions.call import Call
 from league.sessions.custom_loop import changed_live, need_like
-from league.sessions.session import CUSTOM_LOOP, TrainResult
+from league.sessions.plans import CUSTOM_LOOP, TrainResult
 from league.signals import on_signal
 from league.store.rows import RunStatus
 from league.store.store import Store

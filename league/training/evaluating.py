@@ -13,7 +13,7 @@ import numpy as np
 from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
 from league.phases import phase
-from league.play.evaluation import Contestant, Pairing
+from league.play.pairings import Contestant, Pairing
 from league.play.summaries import Count, Summary, num_rows, summarise
 from league.pool.pool import Pool
 from league.training.guards import Alarm

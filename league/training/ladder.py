@@ -18,7 +18,7 @@ from league.maths.pairs import PairCounts
 from league.maths.ratings import Ratings, bradley_terry
 from league.maths.scheduling import narrowest
 from league.phases import phase
-from league.play.evaluation import Contestant, Pairing
+from league.play.pairings import Contestant, Pairing
 from league.training.run import Run
 from league.types import BOT_PREFIX, SEATS, MatchResult
 

@@ -13,7 +13,8 @@ import torch
 
 from league.config.models import Config, PoolConfig
 from league.maths.elo import ELO_K, ELO_START, elo_series, elo_update
-from league.play.evaluation import Contestant, MakeStack, Pairing, play
+from league.play.evaluation import MakeStack, play
+from league.play.pairings import Contestant, Pairing
 from league.play.recording import Recording
 from league.play.rollout import make_graphs
 from league.play.summaries import Count, Summary

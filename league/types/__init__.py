@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from league.types.observations import ObservationPart as ObservationPart
+from league.types.observations import check_parts, check_pointers, check_unbounded, unbounded_numbers
 from league.types.policy import Capturable as Capturable
 from league.types.policy import Divisible as Divisible
 from league.types.policy import Encoding as Encoding
@@ -29,8 +31,7 @@ from league.types.spaces import ActionSpec as ActionSpec
 from league.types.spaces import BoolArray as BoolArray
 from league.types.spaces import FloatArray as FloatArray
 from league.types.spaces import Mask as Mask
-from league.types.spaces import ObservationPart as ObservationPart
-from league.types.spaces import check_parts, check_pointers, check_unbounded, need_numbers, plain, unbounded_numbers
+from league.types.spaces import need_numbers, plain
 
 SEATS = 2
 EXTERNAL = -1

@@ -15,7 +15,8 @@ import pytest
 
 from league.arena import agents as agents_module
 from league.arena import tournaments
-from league.arena.tournaments import TournamentResult, tournament
+from league.arena.tournament_results import TournamentResult
+from league.arena.tournaments import tournament
 from league.boards.standings import leaderboard
 from league.envs import registry
 from league.envs.classic import matrix

@@ -15,8 +15,9 @@ from league.envs.brawl.env import FIELDS, KEYS, Options, make
 from league.envs.brawl.moves import NAMES
 from league.envs.brawl.rules import BOTS, METRICS, TERMS
 from league.envs.brawl.state import AIR, GROUND, PLATFORM
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
 from league.play.nets import NetCalls
+from league.play.pairings import Contestant, Pairing
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.pool.pool import Pool

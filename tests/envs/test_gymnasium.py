@@ -13,8 +13,9 @@ import pytest
 import league
 from league.envs import registry
 from league.envs.adapters import gymnasium as adapter
+from league.envs.adapters.actions import Acts
 from league.envs.adapters.replies import ReplyError
-from league.envs.adapters.spaces import Acts, Seen, SpaceError
+from league.envs.adapters.spaces import Seen, SpaceError
 from league.envs.contract.check import check_match_batch
 from league.errors import CodeError, ConfigError
 from league.types import DRAW, Turns

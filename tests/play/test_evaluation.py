@@ -15,9 +15,10 @@ from league.envs import registry
 from league.errors import UsageError
 from league.maths.record import wilson
 from league.play import evaluation, opponents
-from league.play.evaluation import Contestant, Pairing, play, shares
+from league.play.evaluation import play, shares
 from league.play.graphs import StepGraphs
 from league.play.opponents import stacked_shape as opponents_shape
+from league.play.pairings import Contestant, Pairing
 from league.play.summaries import MAX_PAIRS, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy

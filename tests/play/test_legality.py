@@ -8,7 +8,8 @@ import torch
 
 from league.envs import registry
 from league.errors import GuardError, SnapshotError
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
+from league.play.pairings import Contestant, Pairing
 from league.policies.actor_critic import ActorCritic
 from league.snapshots import Agent
 from league.snapshots.manifest import GameRecord, Manifest, spec_to_json

@@ -17,8 +17,8 @@ from league.device import products
 from league.envs import registry
 from league.errors import GuardError, UsageError
 from league.play import evaluation
-from league.play.evaluation import Contestant, Pairing
 from league.play.lanes import Lane
+from league.play.pairings import Contestant, Pairing
 from league.play.rollout import Collector
 from league.play.turns import LaneTurns
 from league.store.store import Store

@@ -19,8 +19,8 @@ from league.pool.payoff_games import mean_margins
 from league.pool.pool import Pool
 from league.sessions.callbacks import Steady
 from league.sessions.runs import plan_of
-from league.sessions.session import new_row, wire
 from league.sessions.settling import settle
+from league.sessions.wiring import new_row, wire
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.run import Counters

@@ -15,8 +15,8 @@ from unittest import mock
 
 import pytest
 
-from league.arena.agents import Evaluation
-from league.arena.tournaments import ContrastEstimate, Encounter, Standing, TournamentResult
+from league.arena.evaluations import Evaluation
+from league.arena.tournament_results import ContrastEstimate, Encounter, Standing, TournamentResult
 from league.cli import app
 from league.maths.ratings import Difference
 from league.play.summaries import Summary

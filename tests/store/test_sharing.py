@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from league.arena.agents import evaluate
+from league.arena.evaluations import evaluate
 from league.arena.tournaments import tournament
 from league.boards.standings import leaderboard
 from league.store import locks
