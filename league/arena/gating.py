@@ -187,7 +187,8 @@ def gate(
         say: receives a line at the beginning and for each batch.
 
     Raises:
-        UsageError: as `league.evaluate`; or without B, an A that is no run's snapshot, or is the champion; or a test of the other kind of game, or a match that pays more than the test's bound.
+        UsageError: as `league.evaluate`; or without B, an A that is no run's snapshot, or is the champion; or a
+            test of the other kind of game, or a match that pays more than the test's bound.
         StoreError, SnapshotError: as `league.evaluate`.
     """
     check_games(max_games, "max_games")
