@@ -4,8 +4,6 @@
 you commit.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -264,7 +262,6 @@ def path_of(name: str) -> Path:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_golden_playthrough(name: str) -> None:
-    """The compiled game still plays the scene as the reviewed text has it."""
     wanted = path_of(name).read_text(encoding="utf-8").splitlines()
     assert play(SCENES[name]) == wanted
     assert [words for words in SCENES[name].shows if words not in "\n".join(wanted)] == []

@@ -1,42 +1,28 @@
-"""Brawl's compiled rules against the slow twin: the same bits, tick by tick."""
-
-from __future__ import annotations
+"""Brawl's compiled rules against the slow reference: the same bits, tick by tick."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from league.envs.blob import HEADER_SIZE
-from league.envs.brawl.env import KEYS, Options, make, options_hash, rules_of
+from league.envs.brawl import env
+from league.envs.brawl.env import KEYS, Options
 from league.envs.brawl.moves import NAMES, STRIKES, WEAPONS
-from league.envs.brawl.rules import BOTS, END_REASONS, METRICS, TERMS, BrawlRules
+from league.envs.brawl.rules import BOTS, BrawlRules
 from league.envs.brawl.state import AIR, GROUND, PLATFORM, STATE_DTYPE, pack_state
+from league.envs.brawl.styles import WITHOUT
 from league.types import EXTERNAL
-from tests.oracles.brawl.match import ReferenceMatch, next_seed, row_seed
+from tests.helpers.brawl_scenes import random_keys, records_of, stir
+from tests.oracles.brawl.batch import ReferenceBatch
+from tests.oracles.brawl.match import ReferenceMatch
 from tests.oracles.brawl.state import SUPPORTS, Item
 
 SHORT = {"time_limit_seconds": 9.0, "stocks": 2, "respawn_seconds": 0.5, "protection_seconds": 1.0}
+ARRAYS = ("obs", "mask", "reward_terms", "terminated", "truncated", "final_obs", "result", "controllers")
 PAIRS = [(EXTERNAL, EXTERNAL), *((EXTERNAL, bot) for bot in range(len(BOTS)))]
 PAIRS += [(bot, 1 + bot % (len(BOTS) - 1)) for bot in range(1, len(BOTS))]
+STYLED = [pair for pair in PAIRS if not {BOTS.index(bot) for bot in WITHOUT} & set(pair)]
 RULES = BrawlRules()
-
-
-def random_keys(rng, rows):
-    """Actions (rows, 2, 10): any keys, or one way to go and one thing to do; some rows' seats press the same."""
-    anything = rng.random((rows, 2, 10)) < rng.uniform(0.1, 0.7, size=(rows, 2, 10))
-    pressed = np.zeros((rows, 2, 10), bool)
-    deeds = (None, *KEYS[4:], "light", "heavy")
-    for keys in (("left", "right"), ("up", "down", *[None] * 4), deeds):
-        choice = rng.integers(len(keys), size=(rows, 2))
-        for i, key in enumerate(keys):
-            if key is not None:
-                pressed[:, :, KEYS.index(key)] |= choice == i
-    keys = np.where(rng.random((rows, 2, 1)) < 0.5, anything, pressed).astype(np.int32)
-    same = rng.random(rows)
-    keys[same < 0.3, 1] = keys[same < 0.3, 0]
-    keys[same < 0.1] = [key == "pickup" for key in KEYS]
-    return keys
 
 
 def change_keys(batch, rng, chance):
@@ -45,196 +31,134 @@ def change_keys(batch, rng, chance):
     batch.actions[change] = random_keys(rng, batch.num_rows)[change]
 
 
-def stir(twin, rng):
-    """Brings both fighters close together somewhere, worn, at times stunned; often both want or have a weapon."""
-    weapons = str(rng.choice(["both want one", "both have one", "any", "any"]))
-    middle = float(rng.choice([-4.4, 0.0, 4.4]) + rng.uniform(-1.6, 1.6))
-    high = rng.random() < 0.3
-    for seat, f in enumerate(twin.fighters):
-        f.place(0.0, 3.0, twin.rules)
-        f.facing = 1 - 2 * seat
-        f.x = middle - f.facing * float(rng.uniform(-0.2, 1.0))
-        if not high and twin.stage.over_ground(f.x):
-            f.y, f.support = 0.0, "ground"
-        elif not high and twin.stage.over_pit(f.x):
-            f.y, f.support = twin.stage.platform_y, "platform"
-        f.stun = int(rng.choice([0, rng.integers(3, 9), rng.integers(3, 9), 30])) if weapons == "any" else 0
-        f.combo = int(rng.integers(0, 30)) if f.stun else 0
-        f.damage = float(rng.choice([rng.uniform(0.0, 150.0), 400.0]))
-        f.weapon = {"both want one": "unarmed", "both have one": "hammer"}.get(weapons, str(rng.choice(WEAPONS)))
-        f.weapon_left = int(rng.integers(1, 90)) if f.armed else 0
-    item = twin.stage.items[0 if middle < 0 else 1]
-    item.kind = {"both want one": "spear", "both have one": "unarmed"}.get(weapons, str(rng.choice(WEAPONS)))
-    item.x, item.ticks, item.left = middle, int(rng.integers(1, 90)), int(rng.integers(1, 90))
+def both(rows, options):
+    """The compiled batch and the reference's."""
+    hashed = {"spec": env.spec(options), "rules": env.rules_of(options), "options_hash": env.options_hash(options)}
+    return env.make(rows, 1, options), ReferenceBatch(rows, 1, **hashed)
 
 
-def bits(values, dtype):
-    """The bytes of `values` rounded once to `dtype`: unlike ==, they tell 0.0 from -0.0."""
-    return np.ascontiguousarray(values).astype(dtype).tobytes()
+def assert_same(batches, where=""):
+    """Every array and state has the same bytes, which tell 0.0 from -0.0."""
+    compiled, slow = batches
+    found, wanted = compiled.get_state(), slow.get_state()
+    if found != wanted:
+        raise AssertionError(f"{where}\n{differences(records_of(compiled), slow._records())}")
+    for name in ARRAYS:
+        assert getattr(compiled, name).tobytes() == getattr(slow, name).tobytes(), (where, name)
 
 
-def records_of(twins):
-    return np.array([twin.record() for twin in twins], STATE_DTYPE)
+def differences(found, wanted):
+    """The fields that differ, a line each."""
+    lines = []
+    for name in STATE_DTYPE.names:
+        for part in STATE_DTYPE[name].base.names or (None,):
+            one, two = (r[name] if part is None else r[name][part] for r in (found, wanted))
+            rows = [row for row in range(len(found)) if one[row].tobytes() != two[row].tobytes()]
+            lines += [f"row {row} {name}.{part}: {one[row].tolist()}, reference {two[row].tolist()}" for row in rows]
+    return "\n".join(lines)
 
 
-def compiled_records(batch):
-    return np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER_SIZE)
-
-
-def restore(batch, twins, options):
-    """Gives the batch the twins' state."""
-    batch.set_state(pack_state(records_of(twins), options_hash(options)))
-
-
-def assert_same_records(found, wanted):
-    """Equal bytes, or the fields that differ."""
-    if found.tobytes() == wanted.tobytes():
-        return
-    differ = []
-    for row in range(len(found)):
-        for name in STATE_DTYPE.names:
-            parts = STATE_DTYPE[name].base.names or (None,)
-            for part in parts:
-                one, two = (r[name][row] if part is None else r[name][part][row] for r in (found, wanted))
-                if one.tobytes() != two.tobytes():
-                    differ.append(f"row {row} {name}.{part}: compiled {one.tolist()} twin {two.tolist()}")
-    raise AssertionError("\n".join(differ))
-
-
-def assert_same(batch, twins, outcomes):
-    """Every array of the batch holds the twins' numbers, bit for bit."""
-    assert_same_records(compiled_records(batch), records_of(twins))
-    obs = np.array([[twin.observe(s) for s in (0, 1)] for twin in twins])
-    assert batch.obs.tobytes() == bits(obs, np.float32)
-    assert batch.mask.tobytes() == bits([[twin.legal(s) for s in (0, 1)] for twin in twins], np.bool_)
-    if outcomes is None:
-        return
-    terms = [[[t[name] for name in TERMS] for t in out.terms] for out in outcomes]
-    assert batch.reward_terms.tobytes() == bits(terms, np.float32)
-    ended = np.array([out.end_reason is not None for out in outcomes])
-    assert batch.terminated.tobytes() == ended.tobytes()
-    assert not batch.truncated.any()
-    for i in np.flatnonzero(ended):
-        assert_same_end(batch, i, outcomes[i])
-
-
-def assert_same_end(batch, i, out):
-    """The end of row i, as its arrays tell it, is the twin's."""
-    assert batch.final_obs[i].tobytes() == bits(out.final_obs, np.float32)
-    result = batch.result[i]
-    assert END_REASONS[result["end_reason"]] == out.end_reason
-    assert (result["winner"], result["ticks"], result["seed"]) == (out.winner, out.ticks, out.seed)
-    assert result["metrics"].tobytes() == bits(out.metrics, np.float32)
-    assert result["metrics"].shape == (2, len(METRICS))
-
-
-def start(seed, options, pairs):
-    """A batch of a row for each pair of controllers, and its twins."""
-    batch = make(len(pairs), 1, options)
-    batch.controllers[:] = pairs
-    batch.reset(seed)
-    twins = [ReferenceMatch(rules_of(options), row_seed(seed, i)) for i in range(len(pairs))]
-    for twin, pair in zip(twins, pairs, strict=True):
-        twin.fighters[0].controller, twin.fighters[1].controller = pair
-    return batch, twins
-
-
-def advance(batch, twins):
-    batch.step()
-    return [twin.step(batch.actions[i].tolist()) for i, twin in enumerate(twins)]
+def advance(batches):
+    """A step of both with the compiled batch's actions."""
+    batches[1].actions[:] = batches[0].actions
+    for batch in batches:
+        batch.step()
 
 
 @pytest.mark.parametrize(
-    ("seed", "ticks_per_step", "weapons"), [(0, 1, True), (7, 3, False), (2**64 - 1, 3, True), (11, 30, True)]
+    ("seed", "options"),
+    [
+        (0, {"ticks_per_step": 1}),
+        (7, {"weapons": False}),
+        (2**64 - 1, {}),
+        (11, {"ticks_per_step": 30}),
+        (3, {"bot_styles": "train"}),
+        (3, {"bot_styles": "held_out", "ticks_per_step": 2}),
+        (5, {"bot_styles": "held_out", "ticks_per_step": 8}),
+    ],
 )
-def test_twin_is_equal_bit_for_bit(seed, ticks_per_step, weapons):
-    """State, observations, masks, rewards and results equal the twin's over random keys and every controller."""
-    options = Options(ticks_per_step=ticks_per_step, weapons=weapons, **SHORT)
-    batch, twins = start(seed, options, PAIRS)
-    assert_same(batch, twins, None)
-    rng = np.random.default_rng([seed, ticks_per_step])
-    ends = 0
-    for _ in range(max(20, 330 // ticks_per_step)):
-        change_keys(batch, rng, 0.3)
-        assert_same(batch, twins, advance(batch, twins))
-        ends += int(batch.terminated.sum())
-    assert ends >= len(PAIRS)
+def test_the_reference_is_equal_bit_for_bit(seed, options):
+    """Over random keys, every controller, all options, several matches; each goes on from the other's state."""
+    options = Options(**SHORT, **options)
+    pairs = PAIRS if options.bot_styles == "off" else STYLED
+    batches, rng, ends = both(len(pairs), options), np.random.default_rng([seed, options.ticks_per_step]), 0
+    for batch in batches:
+        batch.controllers[:] = pairs
+        batch.reset(seed)
+    assert_same(batches)
+    for step in range(max(20, 330 // options.ticks_per_step)):
+        change_keys(batches[0], rng, 0.3)
+        advance(batches)
+        assert_same(batches, step)
+        ends += int(batches[0].terminated.sum())
+        if step % 100 == 15:
+            states = [batch.get_state() for batch in batches]
+            batches = both(len(pairs), options)
+            for batch, state in zip(batches, reversed(states), strict=True):
+                batch.set_state(state)
+    assert ends >= len(pairs)
 
 
 def happened(before, after):
     """The rare things that one tick of the compiled game brought about, by name: (rows, seats) each."""
-    f, was = after["fighters"], before["fighters"]
-    held, acts = f["keys"], (was["move"] < 0) & (was["stun"] == 0) & (was["dodge"] == 0) & (was["respawn"] == 0)
-    fresh = held & ~was["keys"]
-    key = {name: 1 << i for i, name in enumerate(KEYS)}
-    in_air, over_pit = f["support"] == AIR, np.abs(f["x"]) <= RULES.edge_inner
-    landed_at = np.where(over_pit, after["platform_y"][:, None], 0.0)
+    f, was, key = after["fighters"], before["fighters"], 1 << KEYS.index("pickup")
+    acts = (was["move"] < 0) & (f["move"] < 0) & (was["stun"] == 0) & (was["dodge"] == 0) & (was["respawn"] == 0)
+    presses = acts & (f["keys"] & ~was["keys"] & key > 0) & (f["support"] == GROUND) & (f["respawn"] == 0)
     own = (was["x"] >= 0).astype(int)
-    item = {name: np.take_along_axis(before["items"][name], own, 1) for name in ("x", "kind", "ticks")}
-    item_after = {name: np.take_along_axis(after["items"][name], own, 1) for name in ("x", "kind", "ticks")}
+    same = own == own[:, ::-1]
+    item, item_after = ({n: np.take_along_axis(r["items"][n], own, 1) for n in ("x", "kind")} for r in (before, after))
     reach = (was["support"] == GROUND) & (item["kind"] > 0) & (np.abs(was["x"] - item["x"]) <= RULES.pickup_reach)
-    wants = acts & reach & (was["weapon"] == 0) & (fresh & key["pickup"] > 0) & (f["pickups"] == was["pickups"])
-    wants &= (f["move"] < 0) & (f["support"] == GROUND)
-    drops = acts & (f["move"] < 0) & (was["weapon"] > 0) & (f["weapon"] == 0) & (f["respawn"] == 0)
-    drops &= (fresh & key["pickup"] > 0) & (f["support"] == GROUND) & (was["weapon_left"] > 1) & (item["kind"] == 0)
-    same_ground = own == own[:, ::-1]
-    lost_weapon = (was["weapon"] > 0) & (f["weapon"] == 0) & (f["respawn"] == 0)
-    moved_on = (f["move"] >= 0) & (was["move"] >= 0)
-    links = ("on_hit", "on_miss", "on_land")
-    follow = {link: np.array([getattr(s, link) for s in STRIKES])[was["move"]] == f["move"] for link in links}
+    wants = presses & reach & (was["weapon"] == 0) & (f["pickups"] == was["pickups"])
+    lost = (was["weapon"] > 0) & (f["weapon"] == 0) & (f["respawn"] == 0) & (was["weapon_left"] > 1)
+    drops, moved_on = presses & lost & (item["kind"] == 0), (f["move"] >= 0) & (was["move"] >= 0)
+    follow = {link: [getattr(s, link) for s in STRIKES] for link in ("on_hit", "on_miss", "on_land")}
+    landed_at = np.where(np.abs(f["x"]) <= RULES.edge_inner, after["platform_y"][:, None], 0.0)
     return {
-        "charge": f["charge"] > 0,
+        **{link: moved_on & (np.array(found)[was["move"]] == f["move"]) for link, found in follow.items()},
         "full charge": f["charge"] == RULES.max_charge,
-        **{link: moved_on & follow[link] for link in links},
-        "dash": (f["dash"] > 0) & (f["direction"] == f["facing"]),
         "back-dash": (f["dash"] > 0) & (f["direction"] != f["facing"]),
-        "turn": f["turn"] > 0,
-        "dodge on the ground": (f["dodge"] > 0) & ~in_air,
-        "dodge in the air": (f["dodge"] > 0) & in_air,
-        "weapon taken": f["pickups"] > was["pickups"],
-        "weapon dropped": lost_weapon & (item["kind"] == 0) & (item_after["x"] == f["x"]) & (item_after["kind"] > 0),
-        "weapon dropped and lost": lost_weapon & (was["weapon_left"] > 1) & (item_after["x"] != f["x"]),
-        "weapon worn out": lost_weapon & (was["weapon_left"] == 1),
-        "weapon vanished": (item["kind"] > 0) & (item["ticks"] == 1) & (item_after["kind"] == 0),
-        "weapon appeared": (item["kind"] == 0) & (item["ticks"] == 1) & (item_after["kind"] > 0),
-        "both want one": wants & wants[:, ::-1] & same_ground,
-        "both drop one": drops & drops[:, ::-1] & same_ground & (item_after["kind"] == 0),
-        "landing on the platform": (f["support"] == PLATFORM) & (was["support"] == AIR),
-        "drop through": (was["support"] == PLATFORM) & in_air & over_pit & (f["stun"] == 0) & (f["vy"] < 0.0),
-        "air jump": (f["jumps_left"] < was["jumps_left"]) & (f["respawn"] == 0),
-        "pushed out, outer": (np.abs(f["x"]) == RULES.edge_outer) & (f["y"] < 0) & (f["vx"] == 0),
-        "pushed out, inner": (np.abs(f["x"]) == RULES.edge_inner) & (f["y"] < 0) & (f["vx"] == 0),
+        "weapon dropped": lost & (item["kind"] == 0) & (item_after["x"] == f["x"]) & (item_after["kind"] > 0),
+        "weapon dropped and lost": lost & (item_after["x"] != f["x"]),
+        "both want one": wants & wants[:, ::-1] & same,
+        "both drop one": drops & drops[:, ::-1] & same & (item_after["kind"] == 0),
+        "drop through": (was["support"] == PLATFORM) & (f["support"] == AIR) & (f["stun"] == 0) & (f["vy"] < 0.0),
+        "pushed out": np.isin(np.abs(f["x"]), (RULES.edge_inner, RULES.edge_outer)) & (f["y"] < 0) & (f["vx"] == 0),
         "bounce": (was["stun"] > 0) & (was["vy"] < -RULES.bounce_speed) & (f["vy"] > 0) & (f["y"] == landed_at),
         "hit in the last tick of stun": (was["stun"] == 1) & (f["stun"] > 0),
-        "combo": f["combos"] > was["combos"],
         "third hit in a stun": (f["combo"] > 2) & (f["stun"] > 0),
         "shortest stun": (f["damage"] > was["damage"]) & (f["stun"] == RULES.min_stun),
         "longest stun": f["stun"] == RULES.max_stun,
-        "protection": f["invulnerable"] > 0,
         "protection given up": (was["invulnerable"] > 1) & (f["invulnerable"] == 0) & (f["attacks"] > was["attacks"]),
         "knock-out": f["knock_outs"] > was["knock_outs"],
         "self-destruct": f["self_destructs"] > was["self_destructs"],
-        "fast fall": in_air & (f["vy"] < -RULES.max_fall) & (f["stun"] == 0) & (f["move"] < 0),
     }
 
 
 @pytest.mark.slow
 def test_the_key_streams_reach_every_mechanic():
-    """Over random keys in close fights, stirred up, every strike and rule takes part; the twin stays equal."""
+    """Over random keys in close fights, stirred up, every strike and rule takes part; the reference stays equal."""
     options = Options(ticks_per_step=1, **SHORT)
-    batch, twins = start(5, options, [(EXTERNAL, EXTERNAL)] * 28)
-    rng = np.random.default_rng(5)
+    batches, rng = both(28, options), np.random.default_rng(5)
+    for batch in batches:
+        batch.reset(5)
     strikes, counts = set(), {}
     for step in range(1000):
-        if step % 25 == 0:
-            for twin in twins:
-                if rng.random() < 0.7:
-                    stir(twin, rng)
-            restore(batch, twins, options)
-        change_keys(batch, rng, 1.0 if step % 25 == 0 else 0.06)
-        before = compiled_records(batch)
-        assert_same(batch, twins, advance(batch, twins))
-        after, goes_on = compiled_records(batch), ~batch.terminated
+        if step % 20 == 0:
+            records = records_of(batches[0]).copy()
+            stir(records, rng)
+            records["fighters"]["combo"] = rng.integers(0, 30, (28, 2))
+            armed = rng.random(28) < 0.2
+            records["fighters"]["weapon"][armed], records["fighters"]["weapon_left"][armed] = 2, 99
+            records["items"]["kind"][armed] = records["fighters"]["stun"][armed] = 0
+            for batch in batches:
+                batch.set_state(pack_state(records, env.options_hash(options)))
+        change_keys(batches[0], rng, 1.0 if step % 20 == 0 else 0.06)
+        if step % 20 == 0:  # both at once
+            batches[0].actions[rng.random(28) < 0.3] = [key == "pickup" for key in KEYS]
+        before = records_of(batches[0])
+        advance(batches)
+        assert_same(batches, step)
+        after, goes_on = records_of(batches[0]), ~batches[0].terminated
         strikes |= set(after["fighters"]["move"].ravel().tolist())
         for name, found in happened(before[goes_on], after[goes_on]).items():
             counts[name] = counts.get(name, 0) + int(found.sum())
@@ -272,7 +196,7 @@ EDITS = {
     **dict.fromkeys(("stun", "invulnerable", "dodge", "dash", "dodge_cooldown", "turn", "credit"), st.integers(0, 12)),
     "respawn": st.sampled_from([0, 0, 0, 1, 2, 5]),
 }
-"""Values of one fighter to begin with, by the twin's names."""
+"""Values of one fighter to begin with, by the reference's names."""
 FIGHTERS = st.lists(st.one_of(*(st.tuples(st.just(name), values) for name, values in EDITS.items())), max_size=6)
 ITEMS = st.builds(
     Item,
@@ -302,31 +226,51 @@ OPTIONS = st.builds(
     platform=st.tuples(st.floats(RULES.platform_low, RULES.platform_high), st.sampled_from([-1.0, 1.0])),
     script=st.lists(HELD, max_size=6),
 )
-def test_twin_is_equal_from_any_state(options, seed, edits, items, platform, script):
-    """From any state that a blob may hold, possible in play or not, the twin plays the same bits under any keys."""
-    twin = ReferenceMatch(rules_of(options), seed)
-    for f, values in zip(twin.fighters, edits, strict=True):
+def test_the_reference_is_equal_from_any_state(options, seed, edits, items, platform, script):
+    """From any state that a blob may hold, possible in play or not, the reference plays the same bits."""
+    match = ReferenceMatch(env.rules_of(options), seed)
+    for fighter, values in zip(match.fighters, edits, strict=True):
         for name, value in values:
-            setattr(f, name, value)
-    twin.stage.items[:] = items
-    twin.stage.platform_y, twin.stage.platform_direction = platform
-    batch = make(1, 1, options)
-    restore(batch, [twin], options)
-    assert_same(batch, [twin], None)
+            setattr(fighter, name, value)
+    match.stage.items[:] = items
+    match.stage.platform_y, match.stage.platform_direction = platform
+    batches = both(1, options)
+    for batch in batches:
+        batch.set_state(pack_state(np.array([match.record()], STATE_DTYPE), env.options_hash(options)))
+    assert_same(batches)
     for first, second, steps in script:
-        batch.actions[0] = [[key in held for key in KEYS] for held in (first, second)]
+        batches[0].actions[0] = [[key in held for key in KEYS] for held in (first, second)]
         for _ in range(steps):
-            assert_same(batch, [twin], advance(batch, [twin]))
+            advance(batches)
+            assert_same(batches)
 
 
-def test_seeds_follow_from_the_row_and_the_match_before():
-    """reset(int) seeds row i by splitmix64 of (seed, i), and a row's next seed follows from its last one."""
-    batch = make(4, 1, Options(time_limit_seconds=1.0))
-    batch.reset(99)
-    expected = [row_seed(99, i) for i in range(4)]
-    for _ in range(3):
-        for _ in range(10):
+@pytest.mark.parametrize(
+    "seed", [-1, 2**64, True, 1.5, "1", None, np.zeros(2, np.uint64), np.zeros(3), np.zeros((3, 1), np.uint64)]
+)
+def test_both_refuse_the_same_seeds(seed):
+    for batch in both(3, Options()):
+        with pytest.raises(ValueError, match="seed"):
+            batch.reset(seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("controllers", (1, 0), len(BOTS)),
+        ("controllers", (1, 1), -2),
+        ("actions", (1, 0, 4), 2),
+        ("actions", (1, 1, 0), -1),
+    ],
+)
+def test_both_refuse_the_same_inputs(name, place, value):
+    """An unknown controller and a key that is neither 0 nor 1; nothing has moved then. A bot's keys are not read."""
+    for batch in both(2, Options()):
+        state = batch.get_state()
+        getattr(batch, name)[place] = value
+        with pytest.raises(ValueError, match=rf"{name}\[1, {place[1]}\]"):
             batch.step()
-        assert batch.terminated.all()
-        assert batch.result["seed"].tolist() == expected
-        expected = [next_seed(seed) for seed in expected]
+        batch.controllers[:] = EXTERNAL
+        assert batch.get_state() == state
+        batch.controllers[:] = BOTS.index("random")
+        batch.step()

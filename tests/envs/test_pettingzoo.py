@@ -1,23 +1,16 @@
 """Environments of PettingZoo through the door, in turns and at once; what they pay is what the library pays."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import league
-from league.envs import registry
 from league.envs.contract.check import check_match_batch
 from league.errors import ConfigError
-from league.store.store import Store
 from league.types import DRAW, Turns
 from tests.helpers.cases import cases
-from tests.helpers.sizes import TINY
 
 pytest.importorskip("pettingzoo")
 pytest.importorskip("pygame")
@@ -26,22 +19,16 @@ from tests.helpers import zoo_envs
 
 CLASSIC = {"connect_four_v3": True, "classic/tictactoe_v3": True, "rps_v2": False}
 """Name -> whether it is in turns."""
-MORE = {
-    "leduc_holdem_v4": "rlcard",
-    "texas_holdem_v4": "rlcard",
-    "go_v5(board_size=5)": "pettingzoo",
-    "hanabi_v5": "shimmy",
-    "mpe2.simple_push_v3": "mpe2",
-    "mpe2.simple_speaker_listener_v4": "mpe2",
-    "multiwalker_v9(n_walkers=2)": "Box2D",
-}
-"""Name -> the module that it needs."""
+
+
+OWN_KINDS = (zoo_envs.Uneven, zoo_envs.Payday, zoo_envs.Swarms, zoo_envs.Emptied)
+OWN_KINDS += (zoo_envs.EmptiedInTurns, zoo_envs.StillListed)
 
 
 @pytest.fixture(autouse=True)
 def modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of the tests' own environments are there to be imported."""
-    for kind in (zoo_envs.Uneven, zoo_envs.Payday, zoo_envs.Swarms):
+    for kind in OWN_KINDS:
         found = zoo_envs.module(kind)
         monkeypatch.setitem(sys.modules, found.__name__, found)
 
@@ -62,14 +49,6 @@ def test_games_keep_the_contract(name: str) -> None:
     assert isinstance(batch, Turns) == {**CLASSIC, **OWN}[name]
     steps = 100 if "four" in name else 50
     check_match_batch(lambda rows, threads: batch_of(name, rows), rows=2, steps=steps)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MORE)
-def test_more_games_keep_the_contract(name: str) -> None:
-    """Whatever of the library is installed."""
-    pytest.importorskip(MORE[name])
-    check_match_batch(lambda rows, threads: batch_of(name, rows), rows=2, steps=300)
 
 
 def library_env(name: str) -> Any:
@@ -186,18 +165,6 @@ def test_agents_that_see_sequences_share_their_rows() -> None:
             assert found.tolist() == rows + [[0, 0, 0]] * (6 - len(rows))
 
 
-def test_a_long_match_is_cut() -> None:
-    """By `env.max_steps`; who was paid more until then wins."""
-    batch = batch_of("tests.helpers.uneven_v0", 2, max_steps=2)
-    batch.reset(0)
-    swaps = [match._swap for match in batch.matches]
-    for _ in range(2):
-        batch.actions[:] = 1
-        batch.actions[range(2), swaps] = 3
-        batch.step()
-    assert batch.truncated.all() and batch.cut_seats.all() and batch.result["winner"].tolist() == swaps
-
-
 def cut_by_agent(name: str, max_steps: int) -> dict[str, bool]:
     """Whether each agent was truncated, in a match of `max_steps` decisions."""
     batch = batch_of(name, 1, max_steps=max_steps)
@@ -214,55 +181,19 @@ def cut_by_agent(name: str, max_steps: int) -> dict[str, bool]:
     return {agents[seat ^ swap]: bool(batch.cut_seats[0, seat]) for seat in range(2)}
 
 
-@pytest.mark.parametrize("max_steps", [1, 2, 3])
-@pytest.mark.parametrize("name", ["tictactoe_v3", "connect_four_v3", "tests.helpers.payday_v0"])
-def test_both_agents_in_turn_are_truncated_where_the_match_is_cut(name: str, max_steps: int) -> None:
-    """By `env.max_steps`: the one that moved last, too."""
-    assert set(cut_by_agent(name, max_steps).values()) == {True}
-
-
-def test_an_agent_that_was_terminated_stays_so_in_a_match_that_is_cut() -> None:
-    """In turns, where the other one is cut by the limit or by the environment."""
-    expected = {"wide": True, "narrow": False}
-    assert cut_by_agent("tests.helpers.payday_v0", 5) == expected
-    assert cut_by_agent("tests.helpers.payday_v0", 6) == expected, "the environment's own truncation"
-
-
-def test_a_turn_before_the_cut_is_paid() -> None:
-    """What the agent that moved last would learn from `last()` at its next turn."""
-    batch = batch_of("tests.helpers.payday_v0", 1, max_steps=1)
-    batch.reset(0)
-    batch.actions[:] = 1
-    mover = int(batch.to_act[0, 1])
-    batch.step()
-    assert batch.reward_terms[0, [mover, 1 - mover], 0].tolist() == [1.0, 0.5]
-
-
-@pytest.mark.parametrize("kind", [zoo_envs.Emptied, zoo_envs.EmptiedInTurns, zoo_envs.StillListed])
-def test_an_environments_own_truncation_reaches_both_agents(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of one that clears `agents` at once, or that leaves them listed."""
-    found = zoo_envs.module(kind)
-    monkeypatch.setitem(sys.modules, found.__name__, found)
-    assert set(cut_by_agent(found.__name__, 4).values()) == {True}
-
-
-@pytest.mark.slow
-def test_a_run_is_trained_found_again_and_drawn(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """By its address; nothing of what the library prints is seen."""
-    store = tmp_path / "league.duckdb"
-    sets = [setting for setting in TINY if not setting.startswith("pool.snap")]
-    result = league.train("smoke", env="pettingzoo:connect_four_v3", overrides=sets, store=store, run="z")
-    row = Store.open(store).find_run("z")
-    assert (result.status, row.game, row.source.address) == (
-        "finished",
-        "pettingzoo-connect_four_v3",
-        "pettingzoo:connect_four_v3",
-    )
-    registry._leave("pettingzoo-connect_four_v3")
-    assert league.evaluate("z", "bot:random", games=4, store=store, device="cpu").summary.games == 4
-    league.watch("z", "bot:random", tmp_path / "z.png", store=store, device="cpu")
-    assert (tmp_path / "z.png").stat().st_size > 1_000
-    assert "pygame" not in "".join(capfd.readouterr())
+@pytest.mark.parametrize(
+    ("name", "max_steps", "cut"),
+    [
+        *((name, steps, True) for name in ("tictactoe_v3", "tests.helpers.payday_v0") for steps in (1, 2, 3)),
+        *((f"tests.helpers.{name}_v0", 4, True) for name in ("emptied", "emptiedinturns", "stilllisted")),
+        ("tests.helpers.payday_v0", 5, False),
+        ("tests.helpers.payday_v0", 6, False),
+    ],
+)
+def test_each_agent_is_told_whether_it_was_truncated(name: str, max_steps: int, cut: bool) -> None:
+    """By `env.max_steps` the one that moved last, too; by the environment; one that was terminated before stays so."""
+    found = cut_by_agent(name, max_steps)
+    assert set(found.values()) == {True} if cut else found == {"wide": True, "narrow": False}
 
 
 @pytest.mark.parametrize(
@@ -278,7 +209,6 @@ def test_a_run_is_trained_found_again_and_drawn(tmp_path: Path, capfd: pytest.Ca
     ],
 )
 def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """With the next step, and the library writes nothing of its own."""
     if rest.startswith("piston"):
         pytest.importorskip("pymunk")
     with pytest.raises(ConfigError, match=words) as caught:
@@ -287,7 +217,6 @@ def test_what_cannot_be_played_is_one_line(rest: str, words: str, capfd: pytest.
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what installs it."""
     monkeypatch.setitem(sys.modules, "rlcard", None)
     for name in [name for name in sys.modules if name.startswith("pettingzoo.classic.")]:
         monkeypatch.delitem(sys.modules, name)

@@ -1,7 +1,5 @@
 """The bots of the RoShamBo competitions: a match follows from its seed and throws, whatever is played beside it."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from typing import Any
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 
 from league.envs.adapters import openspiel, spielbots
-from league.envs.contract.check import check_match_batch
 from league.envs.matches.row import next_seed
 from league.types import EXTERNAL
 from tests.helpers.cases import cases
@@ -102,49 +99,3 @@ def test_bots_without_chance_score_what_the_published_table_says(one: str, two: 
         paid += batch.reward_terms[0, 0, 0]
     assert paid == won and batch.terminated[0] and batch.result["winner"][0] == int(won < 0)
     assert batch.result["metrics"][0].tolist() == [[won], [-won]]
-
-
-def test_a_match_that_is_brought_back_goes_on() -> None:
-    """All bots at once, in a batch that had another match."""
-    bots = [spielbots.PREFIX + name for name in NAMES]
-    one, two = batch_of(SHORT, 43), batch_of(SHORT, 43)
-    seat_bots(one, bots, 0)
-    one.reset(5)
-    throws(one, list(range(43)), 50)
-    two.reset(6)
-    throws(two, list(range(43)), 20)
-    two.set_state(one.get_state())
-    assert throws(one, list(range(43)), 40) == throws(two, list(range(43)), 40)
-    assert one.get_state() == two.get_state()
-
-
-@pytest.mark.slow
-def test_the_game_with_its_bots_keeps_the_contract() -> None:
-    """As a whole."""
-    check_match_batch(lambda rows, threads: batch_of(SHORT.replace("120", "20"), rows), rows=3, steps=60)
-
-
-def test_a_seat_sees_its_own_last_throw_then_the_others() -> None:
-    """That is what OpenSpiel's recall of 1 shows, by seat; the token that shows the opponent has both."""
-    batch = batch_of(WHOLE, 4)
-    assert batch.spec.opponent_slice == (0, 6) and batch.spec.obs_size == 6 and batch.mask is None
-    batch.reset(2)
-    assert not batch.obs.any()
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        batch.actions[:] = rng.integers(0, 3, batch.actions.shape)
-        batch.step()
-        for row, match in enumerate(batch.matches):
-            seen = np.reshape(match.state.observation_tensor(0), (2, 3))
-            for seat in range(2):
-                order = [match.player_of(seat), match.player_of(1 - seat)]
-                assert batch.obs[row, seat].tolist() == seen[order].ravel().tolist()
-                assert batch.obs[row, seat, 3:].argmax() == batch.actions[row, 1 - seat, 0]
-
-
-def test_bots_are_there_where_they_can_play() -> None:
-    """In matches longer than the competition's some would read past their tables."""
-    name = "repeated_game(stage_game=matrix_{}(),num_repetitions={},recall=1)"
-    assert len(openspiel.open(name.format("rps", 1_000)).match.players) == 43
-    for game in (name.format("rps", 1_001), name.format("pd", 10), "kuhn_poker"):
-        assert not openspiel.open(game).match.players

@@ -1,4 +1,4 @@
-"""Spaces of all kinds: what is legal, what is refused, and games of each held to the contract."""
+"""Spaces of all kinds: what is legal, what is refused; and the opponent's last action as what shows it."""
 
 from itertools import product
 from typing import Any
@@ -7,74 +7,17 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from league.envs.contract.check import ContractError, check_match_batch
+from league.envs import registry
+from league.envs.contract.check import check_match_batch
 from league.envs.spaces import gymnasium_spaces
-from league.types import ActionSpec, GameSpec, ObservationPart
+from league.errors import ConfigError
+from league.types import EXTERNAL, ActionSpec, GameSpec, ObservationPart
 from tests.helpers import guessing
 from tests.helpers.guessing import GuessingBatch, Options
+from tests.helpers.rollouts import make_collector, network
 
 BOX = ActionSpec("box", bounds=((-1.0, 1.0), (0.0, 5.0)))
-MIXED = guessing.ACTIONS["mixture"]
 PAIRS = ActionSpec("legal_tuples", (3, 4), 5)
-
-
-@pytest.mark.parametrize("kind", guessing.KINDS)
-def test_games_of_every_space_keep_the_contract(kind: str) -> None:
-    """The checker plays actions and masks of each kind."""
-    check_match_batch(lambda rows, threads: GuessingBatch(rows, Options(kind=kind)), steps=60)  # type: ignore[arg-type]
-
-
-class NoTuples(GuessingBatch):
-    def _observe(self) -> None:
-        super()._observe()
-        self.mask[:, 1] = -1
-
-
-class TwiceListed(GuessingBatch):
-    def _observe(self) -> None:
-        super()._observe()
-        self.mask[..., 2:4] = self.mask[..., :2]
-
-
-class GapInList(GuessingBatch):
-    def _observe(self) -> None:
-        super()._observe()
-        self.mask[..., :2] = -1
-
-
-class NoSuchChoice(GuessingBatch):
-    def _observe(self) -> None:
-        super()._observe()
-        self.mask[..., 0] = 3
-
-
-class NoSuchToken(GuessingBatch):
-    def _observe(self) -> None:
-        super()._observe()
-        self.obs[..., 1] = 0.5
-
-
-class IntegersOfABox(GuessingBatch):
-    def __init__(self, rows: int, options: Options) -> None:
-        super().__init__(rows, options)
-        self.actions = self.actions.astype(np.int32)
-
-
-@pytest.mark.parametrize(
-    "broken, kind, rule",
-    [
-        (NoTuples, "tuples", "no tuple is legal"),
-        (TwiceListed, "tuples", "listed twice"),
-        (GapInList, "tuples", "no tuple is legal"),
-        (NoSuchChoice, "tuples", "no choice of its part"),
-        (NoSuchToken, "tokens", r"part 'cards' has .*whole numbers from 0 to 3"),
-        (IntegersOfABox, "box", "actions has dtype int32, not float32"),
-    ],
-)
-def test_the_checker_finds_what_no_space_has(broken: type[GuessingBatch], kind: Any, rule: str) -> None:
-    """A mask or an observation that cannot be is named."""
-    with pytest.raises(ContractError, match=rule):
-        check_match_batch(lambda rows, threads: broken(rows, Options(kind=kind)), steps=60)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +49,6 @@ def test_the_checker_finds_what_no_space_has(broken: type[GuessingBatch], kind: 
     ],
 )
 def test_an_action_that_cannot_be_is_refused(fields: dict[str, Any], rule: str) -> None:
-    """In one line that names the field and the rule."""
     with pytest.raises(ValueError, match=rule) as caught:
         ActionSpec(**fields)
     assert "\n" not in str(caught.value)
@@ -129,7 +71,6 @@ def test_an_action_that_cannot_be_is_refused(fields: dict[str, Any], rule: str) 
     ],
 )
 def test_parts_that_are_not_the_observation_are_refused(parts: list[Any], rule: str) -> None:
-    """A hole, an overlap or a shape that cannot be is named."""
     with pytest.raises(ValueError, match=rule):
         GameSpec(
             *("g", 1, 4, (0, 4), (0.0, 1.0), BOX, ("r",), (), ("e",), (), 1.0),
@@ -166,24 +107,6 @@ def test_elements_that_the_observation_lacks_are_refused(parts: list[Any], rule:
         )
 
 
-def test_numpys_numbers_become_pythons() -> None:
-    """In bounds, choices, parts and shapes: what is stored and compared is plain."""
-    odd = ActionSpec("box", bounds=np.array([[-1, 1], [0, 5]], np.float32).tolist())  # type: ignore[arg-type]
-    assert odd == BOX and {type(x) for pair in odd.bounds for x in pair} == {float}
-    part = ObservationPart("a", np.int64(0), [np.int32(2), 3], bounds=(np.float32(0), 1))  # type: ignore[arg-type]
-    assert part == ObservationPart("a", 0, (2, 3), bounds=(0.0, 1.0)) and {type(x) for x in part.shape} == {int}
-    with pytest.raises(ValueError, match=r"observation part 'a': shape=2.5 must be whole numbers"):
-        ObservationPart("a", 0, (2.5,))  # type: ignore[arg-type]
-
-
-def test_sizes_of_a_mixture_are_those_of_its_parts() -> None:
-    """Parts in parts lie one after the other; a box has no mask, and two logits a number."""
-    assert [leaf.kind for leaf in MIXED.leaves] == ["discrete", "box", "multi_binary", "multi_discrete"]
-    sizes = (MIXED.num_parts, MIXED.num_logits, MIXED.mask_size, MIXED.num_draws)
-    assert sizes == (1 + 1 + 2 + 2, 3 + 2 + 2 + 5, 3 + 0 + 2 + 5, 3 + 1 + 2 + 5)
-    assert MIXED.dtype == np.float32 and PAIRS.dtype == np.int32
-
-
 @pytest.mark.parametrize("kind", guessing.KINDS)
 def test_drawn_actions_are_legal(kind: str) -> None:
     """Under random masks 500 random actions are legal, and not all one; a real number beyond its bounds is not."""
@@ -204,7 +127,6 @@ def test_drawn_actions_are_legal(kind: str) -> None:
 
 
 def test_tuples_in_a_mask_are_the_legal_actions() -> None:
-    """Of all actions exactly the listed ones are legal, and each is drawn equally often."""
     listed = [(0, 3), (1, 0), (2, 2)]
     mask = np.full((5, 2), -1, np.int16)
     mask[:3] = listed
@@ -217,10 +139,85 @@ def test_tuples_in_a_mask_are_the_legal_actions() -> None:
 
 
 def test_gymnasium_shows_spaces_of_their_names() -> None:
-    """A Dict for named parts, a Tuple for others, and each part its own kind of space."""
     seen, done = gymnasium_spaces(guessing.spec(Options(kind="mixture")))
     assert isinstance(seen, Dict) and list(seen) == ["cards", "wanted"]
     assert seen["cards"] == MultiDiscrete([3, 3, 3]) and seen["wanted"] == Box(-2, 2, (3,), np.float32)
     assert isinstance(done, Dict) and isinstance(done["rest"], Tuple)
     assert done["pick"] == Discrete(3) and done["rest"][0] == MultiBinary(2)
     assert done["aim"] == Box(-2, 2, (1,), np.float32) and done["rest"][1] == MultiDiscrete([2, 3])
+
+
+@pytest.fixture(autouse=True)
+def _game(monkeypatch: pytest.MonkeyPatch) -> None:
+    guessing.register(monkeypatch)
+
+
+def make(kind: str, rows: int = 4) -> Any:
+    """A batch that the registry made."""
+    return registry.make("guessing", rows=rows, threads=1, options={"kind": kind, "public": True})
+
+
+@pytest.mark.parametrize("kind", guessing.KINDS)
+def test_wrapped_games_keep_the_contract(kind: str) -> None:
+    """Arrays, ranges, states, regrouping and bots are as of any game."""
+    check_match_batch(lambda rows, threads: make(kind, rows), steps=30)
+
+
+def test_each_seat_sees_what_the_other_played_last() -> None:
+    """Zero at a match's start, then the other seat's action by key, choice and number; also in the last observation."""
+    batch, plain = make("mixture"), GuessingBatch(4, Options(kind="mixture", public=True))
+    width, spec = plain.spec.obs_size, batch.spec
+    assert spec.opponent_slice == (width, width + 11) and spec.obs_size == width + 11
+    assert [part.name for part in spec.observation] == ["cards", "wanted", "opponent_last_action"]
+    batch.controllers[1:, 1] = plain.controllers[1:, 1] = 0
+    batch.reset(3)
+    plain.reset(3)
+    rng, ends = np.random.default_rng(0), 0
+    assert (batch.obs[..., width:] == 0).all()
+    for _ in range(12):
+        actions = spec.action.legal_actions(batch.mask, rng.random((4, 2, spec.action.num_draws)))
+        batch.actions[:] = plain.actions[:] = actions
+        batch.step()
+        plain.step()
+        played = plain.actions
+        pick, aim, keys, rest = played[..., 0], played[..., 1:2], played[..., 2:4], played[..., 4:]
+        expected = np.concatenate(
+            [
+                np.eye(3)[pick.astype(int)],
+                aim / 2,
+                keys,
+                np.eye(2)[rest[..., 0].astype(int)],
+                np.eye(3)[rest[..., 1].astype(int)],
+            ],
+            -1,
+        )[:, ::-1]
+        over = plain.terminated
+        ends += over.sum()
+        assert np.allclose(batch.obs[~over][..., width:], expected[~over], atol=1e-6)
+        assert np.allclose(batch.final_obs[over][..., width:], expected[over], atol=1e-6)
+        assert (batch.obs[over][..., width:] == 0).all()
+        assert np.array_equal(batch.obs[..., :width], plain.obs)
+        assert np.array_equal(batch.final_obs[over][..., :width], plain.final_obs[over])
+    assert ends == 12 and (batch.controllers[0] == EXTERNAL).all()
+
+
+def test_the_encoder_reads_the_last_action() -> None:
+    """A net with an encoder plays and remembers the other seat's actions: its token is they, and they alone."""
+    collector = make_collector("guessing", kind="tokens", public=True)
+    rollout = collector.collect(6, 1)
+    start, stop = collector.spec.opponent_slice
+    tokens = rollout.obs[..., start:stop]
+    assert stop - start == 2 and (tokens[rollout.is_first] == 0).all() and tokens.sum() > 0
+    net = collector.policy
+    seen = rollout.obs[0].clone()
+    first = net.step(seen, net.initial_state(len(seen)), greedy=True)[2]
+    seen[:, start:stop] = 1 - seen[:, start:stop]
+    assert (net.step(seen, net.initial_state(len(seen)), greedy=True)[2] - first).abs().max() > 1e-6
+
+
+def test_an_encoder_with_nothing_to_read_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a slice, and with actions that are hidden, it names the setting and what the game may declare."""
+    monkeypatch.setattr(guessing, "SLICES", dict.fromkeys(guessing.KINDS, (0, 0)))
+    with pytest.raises(ConfigError, match=r"opponent_encoder=true: guessing shows nothing of the opponent") as caught:
+        network("guessing", {"kind": "box"}, 0)
+    assert "\n" not in str(caught.value) and "public_actions=True" in str(caught.value)

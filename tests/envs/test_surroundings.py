@@ -11,7 +11,6 @@ import pytest
 
 import league
 from league.envs import Match, registry
-from league.envs.contract.traces import need_same, play, units_of
 from league.errors import CodeError, LeagueError
 from league.testing import check_game
 from tests.helpers.games import forget, new_user
@@ -79,22 +78,7 @@ def test_global_generators_are_the_matchs(source: str) -> None:
     assert (random.getstate(), repr(np.random.get_state())) == before
 
 
-def test_what_is_drawn_elsewhere_changes_nothing() -> None:
-    """Two batches play alike, also where the process draws numbers between their steps."""
-    game: Any = rolling(random.random).as_game()
-    one, two = (game.make(rows=3, threads=1, options=game.Options()) for _ in range(2))
-    units = units_of(one.spec, 20, 3, 1)
-    one.reset(4)
-    two.reset(4)
-    seen = play(one, units)
-    for unit, there in zip(units, seen, strict=True):
-        random.seed()
-        np.random.seed()
-        need_same(there, play(two, unit[None])[0], "then", "a step in the other batch changes this one's")
-
-
 def test_a_game_that_draws_from_elsewhere_is_refused() -> None:
-    """What the system draws cannot be drawn again."""
     name = registry.adopt(rolling(lambda: int.from_bytes(os.urandom(4)) / 2**32), "os")
     with pytest.raises(LeagueError, match="draw all chance from"):
         check_game(name)
@@ -181,17 +165,7 @@ def test_a_run_finds_the_files_from_any_folder(user: Path, monkeypatch: pytest.M
         assert Path.cwd() == user / folder
 
 
-def test_the_current_folder_comes_first(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path that leads somewhere from where league was started keeps its meaning."""
-    path = write(user, "at_reset")
-    (user / "here" / "data").mkdir()
-    (user / "here" / "data" / "level.txt").write_text("9")
-    name = league.arena.games.enter(str(path))
-    assert registry.make(name, rows=1, threads=1, options={}).obs[0, 0, 2] == 1.0
-
-
 def test_a_file_that_is_nowhere_is_one_line(user: Path) -> None:
-    """With the game's file and line."""
     path = write(user, "at_reset")
     (user / "game" / "data" / "level.txt").unlink()
     with pytest.raises(CodeError, match=r"FileNotFoundError.*level.txt.*game.py, line \d+"):

@@ -1,7 +1,5 @@
 """Matches in worker processes are, bit for bit, those in one process; and no worker outlives whoever started it."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -17,7 +15,7 @@ import numpy as np
 import pytest
 
 from league.arena.games import enter
-from league.envs import Match, registry
+from league.envs import registry
 from league.envs.lastaction import LastActions, _pack
 from league.envs.matches.row import MatchError
 from league.envs.workers import processes as pool
@@ -28,6 +26,7 @@ from league.errors import CodeError, ConfigError, LeagueError
 from league.types import Regrouping, Turns
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
+from tests.helpers.matches import Auction
 
 ROOT = Path(__file__).resolve().parents[2]
 NOISY = '''
@@ -73,29 +72,6 @@ class Noisy(Match):
         if self.steps >= self.length:
             self.end((None, 0, 1)[sum(actions) % 3])
 '''
-ARRAYS_ONLY = """
-from dataclasses import replace
-from league.envs.classic import matrix
-from league.envs.classic.matrix import Options
-
-
-def spec(options):
-    return replace(matrix.spec(options), name="alone")
-
-
-class Batch:
-    def __init__(self, rows, options):
-        self._batch, self.spec, self.num_rows = matrix.MatrixBatch(rows, options), spec(options), rows
-
-    def __getattr__(self, name):
-        if name == "regroup":
-            raise AttributeError(name)
-        return getattr(self._batch, name)
-
-
-def make(rows, threads, options):
-    return Batch(rows, options)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -188,38 +164,6 @@ def test_a_state_goes_on_with_any_number_of_workers(tmp_path: Path) -> None:
         registry.make(name, rows=5, threads=1, options={}, workers=3).set_state(state)
 
 
-def test_the_state_of_one_row_is_that_of_one_process(tmp_path: Path) -> None:
-    """In this process and in workers: a batch of one row that is set to the row's state shows what the row shows."""
-    name = noisy(tmp_path)
-    one, three = [registry.make(name, rows=5, threads=1, options={}, workers=n) for n in (0, 3)]
-    alone = registry.make(name, rows=1, threads=1, options={}, workers=1)
-    for batch in (one, three):
-        batch.controllers[:, 0] = 0
-        batch.reset(5)
-        for step in range(6):
-            batch.actions[:] = step % 3
-            batch.step()
-    for row in range(5):
-        state = three.row_state(row)  # type: ignore[attr-defined]
-        assert state == one.row_state(row)  # type: ignore[attr-defined]
-        alone.set_state(state)
-        assert np.array_equal(alone.obs[0], three.obs[row])
-
-
-def test_a_game_that_cannot_regroup_goes_on_with_as_many_workers(tmp_path: Path) -> None:
-    """And is refused with others."""
-    (tmp_path / "alone.py").write_text(ARRAYS_ONLY)
-    name = enter(str(tmp_path / "alone.py")) or ""
-    two, again, other = (registry.make(name, rows=5, threads=1, options={}, workers=n) for n in (2, 2, 1))
-    assert not isinstance(two, Regrouping)
-    seen = trace(two)
-    again.set_state(two.get_state())
-    assert again.get_state() == seen[-1] and again.obs.tobytes() == two.obs.tobytes()
-    for state in (seen[-1], b"", registry.make(name, rows=5, threads=1, options={}).get_state()):
-        with pytest.raises(ValueError, match="state"):
-            other.set_state(state)
-
-
 def test_seeds_of_a_games_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A game that makes its rows' seeds in another way plays in workers what it plays in one process.
 
@@ -266,7 +210,6 @@ def test_what_a_game_raises_is_what_it_raises_in_one_process(fault: str, tmp_pat
     ("fault", "words"), cases(("kill", "signal SIGSEGV; it last printed: "), slow=[("exit", "exit code 7")])
 )
 def test_a_worker_that_dies_is_named(fault: str, words: str, tmp_path: Path) -> None:
-    """With its rows, how it ended and what it printed last; a new batch gets new workers."""
     name = noisy(tmp_path)
     batch, other = (registry.make(name, rows=5, threads=1, options={"fault": fault}, workers=2) for _ in range(2))
     with pytest.raises(WorkerError, match=rf"worker \d of 2 \(rows (0 to 2|3 to 4)\) died, {words}") as caught:
@@ -363,25 +306,12 @@ def test_no_worker_outlives_its_process(fault: str, how: str, tmp_path: Path) ->
 
 def test_a_game_that_only_this_process_has_is_refused(tmp_path: Path) -> None:
     """One line: an object, or a file that has changed since it was named."""
-
-    class Here(Match):
-        obs_size, action = 1, 2
-
-        def reset(self, rng: Any) -> None:
-            self.steps = 0
-
-        def observe(self, seat: int) -> list[float]:
-            return [0.0]
-
-        def step(self, actions: Any) -> None:
-            self.end(None)
-
-    name = enter(Here) or ""
-    with pytest.raises(ConfigError, match="was given as an object") as caught:
-        registry.make(name, rows=2, threads=1, options={}, workers=2)
-    assert "\n" not in str(caught.value) and "--env FILE.py" in str(caught.value)
-    name = noisy(tmp_path)
-    (tmp_path / "noisy.py").write_text(NOISY + "\n")
-    with pytest.raises(ConfigError, match="has changed since this process began") as caught:
-        registry.make(name, rows=2, threads=1, options={}, workers=2)
-    assert "\n" not in str(caught.value)
+    for game, change, words in (
+        (Auction, "", "was given as an object"),
+        (None, "\n", "has changed since this process"),
+    ):
+        name = noisy(tmp_path) if game is None else enter(game) or ""
+        (tmp_path / "noisy.py").write_text(NOISY + change)
+        with pytest.raises(ConfigError, match=words) as caught:
+            registry.make(name, rows=2, threads=1, options={}, workers=2)
+        assert "\n" not in str(caught.value)

@@ -5,29 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from league.envs.brawl.env import KEYS, SPEC, Options, make
-from league.envs.brawl.moves import IDS, NONE, STRIKES
+from league.envs.brawl.moves import NONE
 from league.envs.brawl.rules import BrawlRules
 from league.envs.brawl.state import AIR, GROUND, pack_state, unpack_state
 
 RULES = BrawlRules()
-DT = RULES.tick_seconds
 TICK = Options(ticks_per_step=1)
 TERM = {name: i for i, name in enumerate(SPEC.reward_terms)}
 METRIC = {name: i for i, name in enumerate(SPEC.metrics)}
 FRESH = ("jump", "pickup", "dodge", "taunt")
 """Keys that act only on a new press."""
 APART = {"x": (-4.0, 4.0), "y": (0, 0), "support": (GROUND, GROUND), "facing": (1, -1), "side": (-1, 1)}
-CLOSE = {**APART, "x": (-4.0, -3.0)}
-"""On the left ground, within reach of each other's strikes."""
 
 
 def bits_of(*keys):
     """The keys as a fighter's `keys` holds them."""
     return sum(1 << KEYS.index(key) for key in keys)
-
-
-def strike(name):
-    return STRIKES[IDS[name]]
 
 
 def records_of(batch):
@@ -66,11 +59,6 @@ def scene(options=TICK, *, items=((0, 0, 0, 0), (0, 0, 0, 0)), match=None, **fie
     return edit(make(1, 1, options), items=items, match=match, **{**APART, **fields})
 
 
-def airborne(**fields):
-    """Seat 0 five units over the middle of the left ground, seat 1 on the right ground."""
-    return scene(**{"y": (5.0, 0), "support": (AIR, GROUND), **fields})
-
-
 def press(batch, seat, *keys):
     batch.actions[0, seat] = [key in keys for key in KEYS]
 
@@ -88,11 +76,6 @@ def play(batch, *keys, seat=0, steps=1):
     return run(batch, steps)
 
 
-def track(batch, field, steps, seat=0):
-    """A field of a seat after each of some steps."""
-    return [run(batch)[seat][field].item() for _ in range(steps)]
-
-
 def terms_of(batch, steps):
     """Summed reward terms (2, R) of the one match over some steps."""
     total = np.zeros((2, len(TERM)))
@@ -100,10 +83,6 @@ def terms_of(batch, steps):
         batch.step()
         total += batch.reward_terms[0]
     return total
-
-
-def is_legal(batch, key, seat=0):
-    return bool(batch.mask[0, seat, KEYS.index(key)])
 
 
 def random_keys(rng, rows):

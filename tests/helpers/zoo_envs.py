@@ -1,5 +1,6 @@
 """Environments of PettingZoo with something odd about them, for tests: a module each, as the library has them."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -259,128 +260,43 @@ class Roles(Numbered):
         return seen
 
 
-class Unlike(Numbered):
-    """One agent sees numbers where the other sees a choice."""
-
-    def observation_space(self, agent: Any) -> Any:
-        """Numbers and a choice by one name."""
-        return spaces.Dict({"x": spaces.Box(-1, 1, (1,)) if agent == 0 else spaces.Discrete(3)})
-
-
-class ActsUnlike(Numbered):
-    """One agent chooses where the other gives a number."""
-
-    def action_space(self, agent: Any) -> Any:
-        """A choice and a number by one name."""
-        return spaces.Dict({"x": spaces.Box(-1, 1, (1,)) if agent == 0 else spaces.Discrete(3)})
+def odd(base: type[Any], step: Callable[[Any, Any], Any] | None = None, **attributes: Any) -> type[Any]:
+    """`base` with other attributes, and with `step(env, given)` in place of what its step gives."""
+    if step is not None:
+        attributes["step"] = lambda self, actions: step(self, base.step(self, actions))
+    return type("Odd", (base,), attributes)
 
 
-class OldDones(Numbered):
-    """Gives one `done` an agent."""
-
-    def step(self, actions: dict[Any, Any]) -> Any:
-        """As `Numbered.step`."""
-        seen, rewards, out, _, infos = super().step(actions)
-        return seen, rewards, out, infos
+def begun(base: type[Any], change: Callable[[Any, Any], Any]) -> type[Any]:
+    """`base` whose reset gives `change(env, given)`."""
+    return type("Odd", (base,), {"reset": lambda self, seed=None, options=None: change(self, base.reset(self, seed))})
 
 
-class OldBegin(Numbered):
-    """Gives observations alone from its reset."""
+def changed(place: int, change: dict[Any, Any]) -> type[Any]:
+    """`Numbered` whose second step has another dict at a place of the five; None takes an agent out."""
 
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """As `Numbered.reset`."""
-        return super().reset(seed)[0]
+    def step(env: Any, given: Any) -> Any:
+        both = {**given[place], **(change if env.steps == 2 else {})}
+        return *given[:place], {agent: x for agent, x in both.items() if x is not None}, *given[place + 1 :]
 
-
-class Unseen(Numbered):
-    """Forgets an agent's observation."""
-
-    def _see(self) -> Any:
-        seen = super()._see()
-        return {agent: x for agent, x in seen.items() if self.steps < 2 or agent == 0}
+    return odd(Numbered, step)
 
 
-class ListedRewards(Numbered):
-    """Pays in a list."""
-
-    def step(self, actions: dict[Any, Any]) -> Any:
-        """As `Numbered.step`."""
-        seen, _, *rest = super().step(actions)
-        return seen, [0.0, 1.0], *rest
+def one_number(agent: Any) -> Any:
+    """A number for one agent, a choice for the other, by one name."""
+    return spaces.Dict({"x": spaces.Box(-1, 1, (1,)) if agent == 0 else spaces.Discrete(3)})
 
 
-class Stranger(Payday):
-    """Lets an agent move that is not there."""
-
-    def step(self, action: Any) -> None:
-        """As `Payday.step`."""
-        super().step(action)
-        self.agent_selection = "nobody"
+def leave(env: Any, given: Any) -> Any:
+    """The second agent leaves after two steps, and nobody says why."""
+    env.agents = env.agents[:1] if env.steps == 2 else env.agents
+    return given
 
 
-class Unended(Payday):
-    """Does not say which agents are terminated."""
-
-    def reset(self, seed: int | None = None, options: Any = None) -> None:
-        """As `Payday.reset`."""
-        super().reset(seed, options)
-        self.terminations = {}
-
-
-class Uninformed(Payday):
-    """Has no infos."""
-
-    def reset(self, seed: int | None = None, options: Any = None) -> None:
-        """As `Payday.reset`."""
-        super().reset(seed, options)
-        self.infos = None
-
-
-class Stuck(Payday):
-    """Gives the other agent no legal action."""
-
-    def observe(self, agent: str) -> Any:
-        """As `Payday.observe`."""
-        seen = super().observe(agent)
-        return {**seen, "action_mask": np.zeros(3, np.int8)} if self.turns == 2 else seen
-
-
-class Changed(Numbered):
-    """Gives one of the five dicts of a step otherwise: `OTHER`, its place, and how it differs."""
-
-    OTHER: tuple[int, dict[Any, Any]] = (0, {})
-
-    def step(self, actions: dict[Any, Any]) -> Any:
-        """As `Numbered.step`."""
-        given = list(super().step(actions))
-        place, change = self.OTHER
-        if self.steps == 2:
-            both = {**given[place], **change}
-            given[place] = {agent: x for agent, x in both.items() if x is not None}
-        return tuple(given)
-
-
-def changed(place: int, change: dict[Any, Any]) -> type[Changed]:
-    """`Changed` in one dict of the second step; None takes an agent out."""
-    return type("Changed", (Changed,), {"OTHER": (place, change)})
-
-
-class Uncounted(Numbered):
-    """Gives no infos at its reset."""
-
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """As `Numbered.reset`."""
-        return super().reset(seed)[0], {}
-
-
-class Gone(Numbered):
-    """Its second agent leaves after two steps, and nobody says why."""
-
-    def step(self, actions: dict[Any, Any]) -> Any:
-        """As `Numbered.step`."""
-        given = super().step(actions)
-        self.agents = self.agents[:1] if self.steps == 2 else self.agents
-        return given
+def come_back(env: Any, given: Any) -> Any:
+    """An agent is listed again that has left by its end."""
+    env.agents = [0] if env.steps == 2 else [0, 1]
+    return *given[:2], given[2] | {1: env.steps == 2}, *given[3:]
 
 
 class GoneInTurns(Payday):
@@ -392,57 +308,6 @@ class GoneInTurns(Payday):
         super().step(action)
         if self.turns == 4:
             self.agents = []
-
-
-class Listless(Numbered):
-    """Has no list of agents after its reset."""
-
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """As `Numbered.reset`."""
-        given = super().reset(seed)
-        self.agents: Any = None
-        return given
-
-
-class Nobody(Payday):
-    """Begins without agents."""
-
-    def reset(self, seed: int | None = None, options: Any = None) -> None:
-        """As `Payday.reset`."""
-        super().reset(seed, options)
-        self.agents = []
-
-
-class Unpaid(Payday):
-    """Forgets whom it pays."""
-
-    def step(self, action: Any) -> None:
-        """As `Payday.step`."""
-        super().step(action)
-        self.rewards = {}
-
-
-class FarOff(Numbered):
-    """Leaves its bounds by far."""
-
-    def _see(self) -> Any:
-        return {agent: x * 99 for agent, x in super()._see().items()}
-
-
-class FarOffInTurns(Payday):
-    """Shows a number of turns that there is not."""
-
-    def observe(self, agent: str) -> Any:
-        """As `Payday.observe`."""
-        return {**super().observe(agent), "observation": -1}
-
-
-class FormOff(Payday):
-    """Shows its turns in a list."""
-
-    def observe(self, agent: str) -> Any:
-        """As `Payday.observe`."""
-        return {**super().observe(agent), "observation": [self.turns]}
 
 
 class LosesMask(Payday):
@@ -458,38 +323,33 @@ class LosesMask(Payday):
         return {"observation": self.turns} if self.turns >= 3 else seen
 
 
-class Spaceless(Numbered):
-    """Has no space of actions."""
-
-    def action_space(self, agent: Any) -> Any:
-        """A number."""
-        return 3
+def showing(show: Callable[[Any, Any], dict[str, Any]]) -> type[Any]:
+    """`Payday` that shows `show(env, seen)` besides."""
+    return odd(Payday, observe=lambda self, agent: {**(seen := Payday.observe(self, agent)), **show(self, seen)})
 
 
-class Undescribed(Numbered):
-    """Has no metadata."""
-
-    def __init__(self, render_mode: str | None = None) -> None:
-        super().__init__()
-        self.metadata: Any = None
-
-
-class Twice(Numbered):
-    """Calls both agents alike."""
-
-    def names(self) -> list[Any]:
-        """One name."""
-        return [0, 0]
-
-
-class Back(Numbered):
-    """Lists an agent again that has left by its end."""
-
-    def step(self, actions: dict[Any, Any]) -> Any:
-        """As `Numbered.step`."""
-        seen, rewards, terminated, truncated, infos = super().step(actions)
-        self.agents = [0] if self.steps == 2 else [0, 1]
-        return seen, rewards, terminated | {1: self.steps == 2}, truncated, infos
+Unlike = odd(Numbered, observation_space=lambda self, agent: one_number(agent))
+ActsUnlike = odd(Numbered, action_space=lambda self, agent: one_number(agent))
+OldDones = odd(Numbered, lambda env, given: (*given[:3], given[4]))
+OldBegin = begun(Numbered, lambda env, given: given[0])
+Uncounted = begun(Numbered, lambda env, given: (given[0], {}))
+Listless = begun(Numbered, lambda env, given: (setattr(env, "agents", None), given)[1])
+Unseen = odd(Numbered, _see=lambda self: {a: x for a, x in Numbered._see(self).items() if self.steps < 2 or a == 0})
+ListedRewards = odd(Numbered, lambda env, given: (given[0], [0.0, 1.0], *given[2:]))
+FarOff = odd(Numbered, _see=lambda self: {agent: x * 99 for agent, x in Numbered._see(self).items()})
+Spaceless = odd(Numbered, action_space=lambda self, agent: 3)
+Undescribed = odd(Numbered, __init__=lambda self, **_: (Numbered.__init__(self), setattr(self, "metadata", None))[0])
+Twice = odd(Numbered, names=lambda self: [0, 0])
+Gone = odd(Numbered, leave)
+Back = odd(Numbered, come_back)
+Stranger = odd(Payday, lambda env, _: setattr(env, "agent_selection", "nobody"))
+Unpaid = odd(Payday, lambda env, _: setattr(env, "rewards", {}))
+Unended = begun(Payday, lambda env, _: setattr(env, "terminations", {}))
+Uninformed = begun(Payday, lambda env, _: setattr(env, "infos", None))
+Nobody = begun(Payday, lambda env, _: setattr(env, "agents", []))
+Stuck = showing(lambda env, seen: {"action_mask": np.zeros(3, np.int8)} if env.turns == 2 else {})
+FarOffInTurns = showing(lambda env, seen: {"observation": -1})
+FormOff = showing(lambda env, seen: {"observation": [env.turns]})
 
 
 def module(kind: type[Any]) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Heads of real numbers, mixtures and legal tuples against slow twins and torch's own distributions."""
+"""Heads of keys, choices, real numbers, mixtures and legal tuples against slow references and torch's own."""
 
 import math
 from itertools import product
@@ -65,16 +65,7 @@ def test_entropy_of_a_box_is_the_mean_surprise(mean: float, raw: float) -> None:
     assert entropy.item() < math.log(2) + 1e-3
 
 
-def test_gradients_of_a_box_are_those_of_finite_differences() -> None:
-    """Log-probability and entropy are differentiable in mean and scale."""
-    head = BoxHead(((0.0, 1.0), (-2.0, 2.0)))
-    logits = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
-    action, _ = head.sample(logits.detach(), None, generator=torch.Generator().manual_seed(0), greedy=False)
-    assert torch.autograd.gradcheck(lambda x: head.evaluate(x, action, None), (logits,))
-
-
 def test_a_mixture_is_its_parts() -> None:
-    """Actions, log-probabilities and entropies are those of the parts by their own heads, one after the other."""
     parts = (
         ActionSpec("multi_binary", (2, 2)),
         ActionSpec("box", bounds=BOUNDS[:1]),
@@ -136,7 +127,7 @@ def slow(head: TuplesHead, features: Tensor, tuples: list[tuple[int, ...]]) -> d
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, ROOM])
-def test_probabilities_of_legal_tuples_are_the_slow_twin_s(count: int) -> None:
+def test_probabilities_of_legal_tuples_are_the_references(count: int) -> None:
     """They sum to 1 over the listed tuples, which alone are drawn, as often as they should be; greedy goes by part."""
     head, rng = tuples_head(), np.random.default_rng(count)
     mask, features = some_tuples(rng, count), torch.randn(8, dtype=torch.float64)
@@ -178,18 +169,6 @@ def test_entropy_along_drawn_tuples_has_the_whole_s_mean() -> None:
     assert along.std() > 1e-3, "else any estimate would do"
 
 
-def test_one_legal_tuple_teaches_nothing() -> None:
-    """Its probability is 1 and its entropy 0, exactly, and no gradient comes of either."""
-    head, mask = tuples_head(torch.float32), some_tuples(np.random.default_rng(3), 1)
-    features = torch.randn(50, 8, requires_grad=True)
-    action, log_prob = head.sample(features, mask.expand(50, -1), generator=None, greedy=False)
-    replayed, entropy = head.evaluate(features, action, mask.expand(50, -1))
-    assert (log_prob == 0).all() and (replayed == 0).all() and (entropy == 0).all()
-    (replayed + entropy).sum().backward()
-    gradients = [features.grad, *(p.grad for p in head.parameters())]
-    assert all(g is not None and (g == 0).all() for g in gradients)
-
-
 @pytest.mark.parametrize("size", [1e4, 1e30, float("inf"), float("nan")])
 def test_illegal_tuples_are_never_drawn_whatever_the_weights(size: float) -> None:
     """Logits of any size, or none, leave every action legal; log-probabilities say where they are no numbers."""
@@ -205,13 +184,30 @@ def test_illegal_tuples_are_never_drawn_whatever_the_weights(size: float) -> Non
         assert not torch.isnan(log_prob).any() if size < 1e38 else torch.isnan(log_prob).any()
 
 
-def test_a_seat_without_tuples_gives_numbers() -> None:
-    """A mask of -1 alone, as of a seat that is not to act, spoils no gradient of the others."""
-    head, features = tuples_head(torch.float32), torch.randn(4, 8, requires_grad=True)
-    mask = torch.stack(
-        [some_tuples(np.random.default_rng(0), 3)] * 3 + [torch.full((ROOM * 3,), -1, dtype=torch.int16)]
-    )
-    action, _ = head.sample(features, mask, generator=None, greedy=False)
-    log_prob, entropy = head.evaluate(features, action, mask)
-    (log_prob.sum() + entropy.sum()).backward()
-    assert features.grad is not None and torch.isfinite(features.grad).all() and torch.isfinite(log_prob).all()
+def test_keys_head_matches_arithmetic() -> None:
+    """Log-probability and entropy of independent keys equal the sums written out; masked keys count for nothing."""
+    logits, mask = torch.tensor([[0.5, -1.0, 2.0]]), torch.tensor([[True, True, False]])
+    action, log_prob = KeysHead().sample(logits, mask, generator=None, greedy=True)
+    p, q = (1 / (1 + math.exp(-x)) for x in (0.5, -1.0))
+    assert action.tolist() == [[1, 0, 0]]
+    assert log_prob.item() == pytest.approx(math.log(p) + math.log(1 - q), abs=1e-6)
+    expected = sum(-x * math.log(x) - (1 - x) * math.log(1 - x) for x in (p, q))
+    again, entropy = KeysHead().evaluate(logits, action, mask)
+    assert entropy.item() == pytest.approx(expected, abs=1e-6)
+    assert torch.equal(again, log_prob)
+
+
+@pytest.mark.parametrize("head, size", [(KeysHead(), 4), (ChoicesHead((3, 2)), 5)])
+def test_samples_follow_the_probabilities(head: KeysHead | ChoicesHead, size: int) -> None:
+    """Drawn actions appear as often as their log-probability says, and never where the mask forbids."""
+    logits = torch.linspace(-1, 1, size).expand(20_000, size)
+    mask = torch.ones(20_000, size, dtype=torch.bool)
+    mask[:, 1] = False
+    action, log_prob = head.sample(logits, mask, generator=torch.Generator().manual_seed(0), greedy=False)
+    unique, counts = action.unique(dim=0, return_counts=True)
+    chances = [log_prob[(action == row).all(1)][0].exp().item() for row in unique]
+    assert sum(chances) == pytest.approx(1, abs=0.01)
+    _, entropy = head.evaluate(logits[:1], action[:1], mask[:1])
+    assert entropy.item() == pytest.approx(-sum(p * math.log(p) for p in chances), abs=0.05)
+    for expected, count in zip(chances, counts, strict=True):
+        assert abs(count.item() / 20_000 - expected) < 5 * math.sqrt(expected * (1 - expected) / 20_000)

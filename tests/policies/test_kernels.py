@@ -7,12 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.kernels import switch
 from league.policies.kernels.lstm import compiled_segment
 from league.policies.kernels.segment import attend_segment
-from league.policies.stacked import StackedPolicy
-from league.types import ActionSpec
 from tests.helpers.ways import choose
 
 pytestmark = pytest.mark.skipif(not switch.IS_ON, reason=switch.WHY_OFF)
@@ -84,34 +81,29 @@ def of_gates() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("num_queries", [1, 3])
-def test_segment_attention_is_an_operator(num_queries: int) -> None:
-    """Schema, gradients' registration, fake form and tracing are as torch demands of an operator."""
-    torch.manual_seed(0)
-    torch.library.opcheck(attend_segment, tuple(of_segment(num_queries).values()))
+def without_threads(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in given.items() if name != "threads"}
 
 
-@pytest.mark.parametrize("way", ["MKL", "wide"])
-@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
-def test_the_lstm_is_an_operator(way: str, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So is a segment of the LSTM, in either type of its products."""
+OPERATORS = {
+    "segment": (lambda: attend_segment, of_segment),
+    "segment of queries": (lambda: attend_segment, lambda: of_segment(3)),
+    "lstm": (lambda: compiled_segment, of_lstm),
+    "lstm in bf16": (lambda: compiled_segment, lambda: of_lstm(torch.bfloat16)),
+    "ring": (lambda: torch.ops.league.attend_ring.default, lambda: without_threads(of_ring())),
+    "gates": (lambda: torch.ops.league.lstm_gates.default, lambda: without_threads(of_gates())),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [*((name, "wide") for name in OPERATORS), ("lstm", "MKL"), ("lstm in bf16", "MKL")]
+)
+def test_kernels_are_operators(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schema, gradients' registration, fake form and tracing are as torch demands; ring and gates write."""
     choose(way, monkeypatch)
     torch.manual_seed(0)
-    torch.library.opcheck(compiled_segment, tuple(of_lstm(kind).values()))
-
-
-def test_the_ring_is_an_operator_that_writes() -> None:
-    """A step over the ring, too, which writes its keys and values, though play calls it directly."""
-    torch.manual_seed(0)
-    given = [x for name, x in of_ring().items() if name != "threads"]
-    torch.library.opcheck(torch.ops.league.attend_ring.default, tuple(given))
-
-
-def test_the_gates_are_an_operator_that_writes() -> None:
-    """So are the gates of a step of the LSTM."""
-    torch.manual_seed(0)
-    given = [x for name, x in of_gates().items() if name != "threads"]
-    torch.library.opcheck(torch.ops.league.lstm_gates.default, tuple(given))
+    operator, given = OPERATORS[name]
+    torch.library.opcheck(operator(), tuple(given().values()))
 
 
 KERNELS: dict[str, tuple[Callable[[], dict[str, Any]], Callable[..., Any]]] = {
@@ -132,21 +124,6 @@ TENSORS = [
 ]
 ANY_ORDER = {"x", "hidden", "is_first", "weight_x", "weight_h"}
 """What the products of an LSTM read, in whatever order it lies."""
-
-
-def test_off_serves_every_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the switch off a stack of bf16 plays too: its LSTM, which is in float32 then, keeps float32 weights."""
-    monkeypatch.setattr(switch, "IS_ON", False)
-    sizes = (True, 1, 2, 16, 32, 5, 3, 16, 24, (12,))
-    net = ActorCritic(Architecture(12, (6, 12), ActionSpec("multi_binary", (2,) * 4), *sizes)).requires_grad_(False)
-    stack = StackedPolicy(net, 2, "bf16")
-    for slot in range(2):
-        stack.put(slot, net)
-    obs = torch.randn(6, 12)
-    with torch.autocast("cpu", torch.bfloat16):
-        both = stack.step(obs, net.initial_state(6), num_slots=2, greedy=True)
-        alone = net.step(obs, net.initial_state(6), greedy=True)
-    assert (both[2] - alone[2]).abs().max() < 0.05
 
 
 def longer(x: Tensor) -> Tensor:

@@ -1,20 +1,16 @@
 """Observations in parts: each layer against torch's own, the network as a whole, and stacked."""
 
 import math
-from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.parts import Convolution, Embedding, EntitiesPart, ImagePart, NumbersPart, SumOfParts, TokensPart
+from league.policies.parts import Convolution, EntitiesPart, ImagePart, NumbersPart, SumOfParts, TokensPart
 from league.policies.pointers import PointerActor
-from league.policies.stacked import StackedPolicy
-from league.policies.torso import torso_of
-from league.types import ActionSpec, ObservationPart
+from league.testing import check_policy
+from league.types import ActionSpec, GameSpec, ObservationPart
 from tests.helpers import guessing
 
 STRUCTURE = (
@@ -55,12 +51,6 @@ def seen(*lead: int, seed: int = 0) -> torch.Tensor:
     return obs
 
 
-def masks(*lead: int) -> torch.Tensor:
-    """Masks (..., 10) of two to five tuples."""
-    mask = torch.tensor([[0, 1, 2, 3, 1, 1, -1, -1, -1, -1], [0, 0, 0, 1, 1, 0, 2, 2, 2, 3]], dtype=torch.int16)
-    return mask[torch.randint(0, 2, lead, generator=torch.Generator().manual_seed(5))]
-
-
 def net(seed: int = 0, action: ActionSpec = PAIRS, encoder: bool = True, torso: str = "auto") -> ActorCritic:
     """A small network of all parts, whose encoder sees the board, the hand and the units."""
     torch.manual_seed(seed)
@@ -75,7 +65,6 @@ def net(seed: int = 0, action: ActionSpec = PAIRS, encoder: bool = True, torso: 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("shape", [(5, 7, 3), (8, 8, 1), (1, 4, 2)])
 def test_a_convolution_sees_the_patch_around_each_cell(shape: tuple[int, int, int], stride: int) -> None:
-    """Each output is the filters times the 3 x 3 patch around its cell, cells beyond the edge being zero."""
     torch.manual_seed(0)
     layer = Convolution(shape[2], 6, stride).double()
     x = torch.randn(4, *shape, dtype=torch.float64)
@@ -161,44 +150,6 @@ def test_absent_rows_and_the_order_of_rows_change_nothing() -> None:
     assert (played(other.flip(0))[1].flip(0) - value).abs().max() < 1e-5 and value.std() > 1e-3
 
 
-def test_more_of_the_same_entity_is_seen() -> None:
-    """Attention and means do not count; the share of rows that are there does."""
-    torch.manual_seed(0)
-    part = EntitiesPart(STRUCTURE[3], 16)
-    rows = torch.ones(6, 6, 4).mul(0.5)
-    rows[..., 0] = (torch.arange(6) <= torch.arange(6)[:, None]).float()
-    obs = torch.zeros(6, SIZE)
-    obs[:, UNITS] = rows.flatten(1)
-    assert part(obs)[0].diff(dim=0).abs().amax(1).min() > 1e-3
-
-
-def test_parts_beside_an_image_begin_as_one_linear_layer_would() -> None:
-    """First weights reach as far in all parts, by the number of all that is added up: no few numbers drown a board.
-
-    Without an image each reaches as far as its own size says.
-    """
-    torch.manual_seed(0)
-    layers = [part.out for part in SumOfParts(STRUCTURE, 256).parts]
-    reach = 1 / math.sqrt(sum(layer.in_features for layer in layers))
-    for layer in layers:
-        assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
-    for layer in (part.out for part in SumOfParts([part for part in STRUCTURE if not part.num_elements], 256).parts):
-        reach = 1 / math.sqrt(layer.in_features)
-        assert 0.9 * reach < layer.weight.abs().max() <= reach and layer.bias.abs().max() <= reach
-
-
-@pytest.mark.parametrize(
-    "shape, sides", [((6, 7, 2), (6, 7)), ((19, 19, 4), (19, 19)), ((84, 84, 4), (11, 11)), ((1, 9, 3), (1, 9))]
-)
-def test_boards_keep_their_cells_and_pictures_become_as_small(
-    shape: tuple[int, int, int], sides: tuple[int, int]
-) -> None:
-    """Up to 400 cells no convolution has a stride; larger images are halved until they have no more."""
-    part = ImagePart(ObservationPart("x", 0, shape, "image"), 64)
-    features, cells = part(torch.zeros(2, shape[0] * shape[1] * shape[2]))
-    assert cells.shape == (2, sides[0] * sides[1], 16) and features.shape == (2, 64)
-
-
 @pytest.mark.parametrize(
     "action, parts",
     [(CELLS, [1]), (KEYS_THEN_CELLS, [1]), (ATTACKS, [3]), (BOTH, [1, 3])],
@@ -223,93 +174,13 @@ def test_logits_of_actions_that_point_are_those_of_their_elements(action: Action
         assert (found[:, number] - expected).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize(
-    "shape, kind, torso",
-    [
-        ((3, 3, 2), "image", "auto"),
-        ((84, 84, 3), "image", "auto"),
-        ((4, 3), "entities", "auto"),
-        ((65,), "numbers", "mlp"),
-    ],
-)
-def test_auto_has_layers_for_images_and_entities(shape: tuple[int, ...], kind: Any, torso: str) -> None:
-    """Without either, `auto` is `mlp`."""
-    part = ObservationPart("x", 0, shape, kind)
-    game = guessing.spec(guessing.Options())
-    spec = replace(game, obs_size=part.size, opponent_slice=(0, 0), observation=(part,), unbounded=())
-    assert torso_of("auto", spec) == torso and torso_of("mlp", spec) == "mlp"
-
-
-def test_actions_that_point_at_nothing_have_plain_logits() -> None:
-    """So have all where the torso is `mlp`, which takes elements as numbers, and where a picture was made smaller."""
-    flat = net(action=BOTH, torso="mlp")
-    assert not isinstance(net().actor, PointerActor) and not isinstance(flat.actor, PointerActor)
-    parts = flat.observe[0]
-    assert not any(isinstance(part, ImagePart | EntitiesPart) for part in parts.parts)
-    assert parts(seen(2)).shape == (2, 16)
-    picture = (ObservationPart("picture", 0, (32, 32, 1), "image"),)
-    large = ActionSpec("discrete", (1024,), pointers=tuple(range(1024)))
-    sizes = (False, 1, 2, 16, 16, 4, 2, 16, 8, ())
-    policy = ActorCritic(Architecture(1024, (0, 0), large, *sizes, observation=picture, torso="auto"))
-    assert not isinstance(policy.actor, PointerActor)
-
-
-def test_tables_of_several_nets_are_looked_up_net_by_net() -> None:
-    """Rows of the second net find the second table."""
-    table = Embedding(5, 3)
-    tables = torch.randn(2, 5, 3)
-    index = torch.randint(0, 5, (8, 2))
-    table.weight = nn.Parameter(tables)
-    expected = torch.cat([tables[0][index[:4]], tables[1][index[4:]]])
-    assert torch.equal(table(index), expected)
-
-
 @pytest.mark.parametrize("action", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("encoder", [True, False])
-def test_step_and_sequence_agree_on_all_spaces(action: ActionSpec, encoder: bool) -> None:
-    """A segment replayed gives play's log-probabilities and values, matches beginning inside it; all learns."""
-    policy = net(action=action, encoder=encoder).double()
-    obs = seen(3, 11).double()
-    mask = masks(3, 11) if action is PAIRS else torch.ones(3, 11, action.mask_size, dtype=torch.bool)
-    is_first = torch.zeros(3, 11, dtype=torch.bool)
-    is_first[:, 0] = is_first[1, 4] = True
-    state, steps = policy.initial_state(3), []
-    stored = state.select(None)
-    for t in range(11):
-        state.clear(is_first[:, t].nonzero()[:, 0])
-        steps.append(policy.step(obs[:, t], state, mask=mask[:, t], generator=torch.Generator().manual_seed(t)))
-    chosen, log_prob, value = (torch.stack(x, 1) for x in zip(*steps, strict=True))
-    assert chosen.dtype == (torch.float32 if action.has_real else torch.int64)
-    replayed, entropy, values = policy.sequence(obs, chosen, stored, is_first, mask)
-    assert (log_prob - replayed).abs().max() < 1e-10 and (value - values).abs().max() < 1e-10
-    (replayed.mean() + entropy.mean() + values.square().mean()).backward()
-    weak = {n for n, p in policy.named_parameters() if p.grad is None or p.grad.norm() <= 1e-7}
-    assert not weak
-
-
-@pytest.mark.parametrize("action", SPACES.values(), ids=SPACES)
-@pytest.mark.parametrize("precision", ["highest", "bf16"])
-def test_stacked_nets_of_parts_play_as_each_alone(action: ActionSpec, precision: str) -> None:
-    """Tables, convolutions, attention and tuples' heads of several nets in one call give what each net gives."""
-    policies = [net(seed, action).requires_grad_(False) for seed in range(3)]
-    stack = StackedPolicy(policies[0], 3, precision)
-    for slot, policy in enumerate(policies):
-        stack.put(slot, policy)
-    state, alone = policies[0].initial_state(12), [policy.initial_state(4) for policy in policies]
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-        for t in range(6):
-            obs = seen(12, seed=t)
-            mask = masks(12) if action is PAIRS else None
-            played = stack.step(obs, state, num_slots=3, mask=mask, greedy=True)
-            for slot, policy in enumerate(policies):
-                rows = slice(4 * slot, 4 * slot + 4)
-                own = None if mask is None else mask[rows]
-                expected = policy.step(obs[rows], alone[slot], mask=own, greedy=True)
-                close = 0.05 if precision == "bf16" else 1e-4
-                assert (played[2][rows] - expected[2]).abs().max() < close
-                if precision == "highest":
-                    assert torch.allclose(played[0][rows].double(), expected[0].double(), atol=1e-4)
-                    assert (played[1][rows] - expected[1]).abs().max() < 1e-3
+def test_networks_of_all_spaces_keep_the_contract(action: ActionSpec, encoder: bool) -> None:
+    """Step as sequence, rows by themselves, gradients everywhere, a stack as each net."""
+    given = ("game", 1, SIZE, (2, 159), (-10.0, 255.0), action, ("win",), (), ("over",), (), 1.0)
+    spec = GameSpec(*given, observation=STRUCTURE, unbounded=())
+    check_policy(net(action=action, encoder=encoder), spec, rows=3, steps=8)
 
 
 @pytest.mark.parametrize("stop, name", [(133, "hand"), (139, "units")])
@@ -321,6 +192,5 @@ def test_a_slice_that_cuts_a_part_is_refused(stop: int, name: str) -> None:
 
 @pytest.mark.parametrize("action", [*SPACES.values(), *guessing.ACTIONS.values()])
 def test_architectures_of_all_spaces_survive_json(action: ActionSpec) -> None:
-    """The manifest's architecture builds the same network again."""
     a = net(action=action).architecture
     assert Architecture.from_json(a.to_json()) == a

@@ -1,7 +1,5 @@
 """Numbers without bounds as deviations: what is counted, what comes out, alone, stacked and in a spec."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -11,8 +9,6 @@ import torch
 
 import league
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.policies.policy_checks import check_policy
-from league.policies.stacked import StackedPolicy
 from league.policies.standardiser import CLIP, MEMORY, Standardiser
 from league.snapshots import io
 from league.snapshots.manifest import spec_from_json, spec_to_json
@@ -90,36 +86,6 @@ def test_numbers_that_never_varied_are_not_seen() -> None:
     assert layer(x)[..., 2].all() and torch.isfinite(layer(x)).all()
 
 
-def test_a_stacked_net_sees_by_its_own_statistics() -> None:
-    """Two nets of other weights and statistics play in one call as each alone; room for more keeps them."""
-    spec = spec_of()
-    nets = [network(spec, seed).requires_grad_(False) for seed in range(2)]
-    nets[0].take_statistics(seen(0, 8, 4))
-    nets[1].take_statistics(100 * seen(1, 8, 4) + 7)
-    stack = StackedPolicy(nets[0], 2)
-    for slot, net in enumerate(nets):
-        stack.put(slot, net)
-    stack.reserve(3)
-    state, alone = nets[0].initial_state(6), [net.initial_state(3) for net in nets]
-    for t in range(3):
-        obs = 50 * seen(10 + t, 6)
-        together = stack.step(obs, state, num_slots=2, rows=torch.arange(6), greedy=True)
-        stack.watch(obs, state, num_slots=2, rows=torch.arange(6))
-        for i, (net, own) in enumerate(zip(nets, alone, strict=True)):
-            found = net.step(obs[3 * i : 3 * i + 3], own, greedy=True)
-            net.watch(obs[3 * i : 3 * i + 3], own)
-            for a, b in zip(together, found, strict=True):
-                assert torch.allclose(a[3 * i : 3 * i + 3], b, atol=1e-5)
-
-
-def test_a_network_of_such_numbers_keeps_the_rules_of_networks() -> None:
-    """A sequence gives what its steps gave, stacked and alone, with statistics; the given net is left as it was."""
-    spec = spec_of()
-    policy = network(spec)
-    check_policy(policy, spec, rows=3, steps=6, seed=0)
-    assert not policy.standardise.updates  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -145,16 +111,8 @@ def test_a_spec_says_which_numbers_have_no_bounds(changes: dict[str, object], ex
 
 @pytest.mark.parametrize("unbounded", [((0, 6),), ((2, 2),), ((2, 4), (3, 5)), ((0.0, 1),), 3, ((0, 1, 2),)])
 def test_slices_that_cannot_be_are_refused(unbounded: object) -> None:
-    """Each is named."""
     with pytest.raises(ValueError, match="unbounded="):
         spec_of(unbounded=unbounded)
-
-
-def test_without_such_numbers_all_stays_as_it_is() -> None:
-    """So a user-made network has the layer for any game."""
-    layer, x = Standardiser(()), seen(0, 3, 2)
-    layer.take(x)
-    assert torch.equal(layer(x), x)
 
 
 @pytest.mark.parametrize("example", ["mlp.py:MLP", "gru.py:GRU"])

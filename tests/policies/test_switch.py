@@ -33,7 +33,6 @@ def test_only_measured_processors_leave_torch(cpuinfo: str, is_on: bool) -> None
 
 @pytest.mark.parametrize("setting", ["of", "0", "ON", "true"])
 def test_any_other_value_is_refused(setting: str) -> None:
-    """One line names the setting, its value and the rule."""
     with pytest.raises(UsageError, match=f"LEAGUE_KERNELS='{setting}' must be on or off; unset it"):
         switch.why_off(setting, "GenuineIntel")
 

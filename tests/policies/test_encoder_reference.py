@@ -1,9 +1,9 @@
-"""The streaming network against a twin that keeps nothing: for each step it encodes the match so far from scratch.
+"""The streaming network against a reference that keeps nothing: for each step it encodes the match from scratch.
 
-The twin shares no code with the network. It reads the weights by name and computes in float64, one token, one head and
-one score at a time: the causal Transformer in which token t sees t-H+1 ... t, the latents' attention, cross-attention,
-LSTM and heads. Rotary positions (arXiv:2104.09864) are complex numbers here: features j and j + d/2 of a head of width
-d are one number, turned by position * 1000^(-2j/d).
+The reference shares no code with the network. It reads the weights by name and computes in float64, one token, one
+head and one score at a time: the causal Transformer in which token t sees t-H+1 ... t, the latents' attention,
+cross-attention, LSTM and heads. Rotary positions (arXiv:2104.09864) are complex numbers here: features j and j + d/2
+of a head of width d are one number, turned by position * 1000^(-2j/d).
 """
 
 import cmath
@@ -54,7 +54,7 @@ STEPS = sum(SEGMENTS)
 ROWS = len(MATCHES)
 
 
-class Twin:
+class Reference:
     """The whole network, slow and plain."""
 
     def __init__(self, policy: ActorCritic) -> None:
@@ -179,12 +179,12 @@ def scene(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return obs, is_first
 
 
-def twin_of(policy: ActorCritic, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The twin's latents, logits and values (ROWS, STEPS, ...)."""
-    twin, rows = Twin(policy), []
+def reference_of(policy: ActorCritic, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Its latents, logits and values (ROWS, STEPS, ...)."""
+    reference, rows = Reference(policy), []
     for row, lengths in enumerate(MATCHES):
         bounds = pairwise([*starts(lengths), STEPS])
-        matches = [twin.match(obs[row, a:b].double().numpy()) for a, b in bounds]
+        matches = [reference.match(obs[row, a:b].double().numpy()) for a, b in bounds]
         rows.append([np.array([step for match in matches for step in match[part]]) for part in range(3)])
     latents, logits, values = (torch.from_numpy(np.stack(part)) for part in zip(*rows, strict=True))
     return latents, logits, values
@@ -209,14 +209,16 @@ def clear(state: ActorCriticState, is_first: Tensor) -> None:
         slow=[(torch.float64, 1e-10, None), (torch.float32, 3e-5, None)],
     ),
 )
-def test_play_and_learning_are_the_twin(dtype: torch.dtype, tolerance: float, groups: list[list[int]] | None) -> None:
+def test_play_and_learning_are_the_reference(
+    dtype: torch.dtype, tolerance: float, groups: list[list[int]] | None
+) -> None:
     """What is played step by step and learned segment by segment is what encoding each match from scratch gives.
 
     In float64 play takes the torch form of the memory, in float32 the compiled one.
     """
     policy = make(dtype)
     obs, is_first = scene(dtype)
-    _, logits, values = twin_of(policy, obs)
+    _, logits, values = reference_of(policy, obs)
     assert values.std() > 0.05 and logits.std() > 0.1, "the network says the same of everything: nothing is proved"
     state = policy.initial_state(ROWS)
     with torch.no_grad():
@@ -238,45 +240,6 @@ def test_play_and_learning_are_the_twin(dtype: torch.dtype, tolerance: float, gr
         assert (log_prob - log_probs(logits[:, begin:end], actions)).abs().max() < tolerance, f"segment from {begin}"
 
 
-def test_latents_are_the_twins() -> None:
-    """The encoder alone, step by step and in segments: every latent's every number."""
-    policy = make()
-    encoder = policy.encoder
-    obs, is_first = scene(torch.float64)
-    tokens, (wanted, _, _) = obs[..., START:STOP], twin_of(policy, obs)
-    memory = encoder.initial_memory(ROWS)
-    with torch.no_grad():
-        for begin, end in pairwise([0, *accumulate(SEGMENTS)]):
-            learned = encoder.sequence(tokens[:, begin:end], memory, is_first[:, begin:end])
-            assert (learned - wanted[:, begin:end]).abs().max() < 1e-10, f"segment from {begin}"
-            for t in range(begin, end):
-                memory.count[is_first[:, t]] = 0
-                assert (encoder.step(tokens[:, t], memory, None) - wanted[:, t]).abs().max() < 1e-10, f"step {t}"
-
-
-def test_reach_grows_with_the_layers() -> None:
-    """H - 1 tokens more a layer, and as many for the latents; nothing older matters. The twin agrees."""
-    policy = make()
-    encoder, twin = policy.encoder, Twin(policy)
-    reach = (LAYERS + 1) * (HISTORY - 1)
-    tokens = torch.randn(1, reach + 4, STOP - START, dtype=torch.float64)
-
-    def latents(seen: Tensor) -> Tensor:
-        memory = encoder.initial_memory(1)
-        for t in range(seen.shape[1]):
-            found = encoder.step(seen[:, t], memory, None)
-        return found[0]
-
-    with torch.no_grad():
-        whole = latents(tokens)
-        for ago, matters in ((reach, True), (reach + 1, False)):
-            changed = tokens.clone()
-            changed[0, -1 - ago] *= -10
-            found = latents(changed)
-            assert ((found - whole).abs().max() > 1e-10) == matters, ago
-            assert (found - torch.from_numpy(twin.encode(changed[0].numpy()))).abs().max() < 1e-10
-
-
 def test_learning_sees_its_own_match_and_no_other() -> None:
     """A step's value has a gradient from its own match so far and exactly none from anything else in the segment."""
     policy = make()
@@ -294,30 +257,3 @@ def test_learning_sees_its_own_match_and_no_other() -> None:
             felt = gradient.abs().amax(-1)
             assert (felt[own] > 0).all(), f"row {row}, step {t}: a part of its own match is not seen"
             assert (felt[~own] == 0).all(), f"row {row}, step {t}: something else is seen"
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("length", [0, 1, HISTORY - 1])
-def test_what_earlier_matches_left_in_the_memory_is_never_read(dtype: torch.dtype, length: int) -> None:
-    """`length` steps into a match, what lies in the slots that it has not reached changes no bit of what follows."""
-    policy = make(dtype)
-    obs, _ = scene(dtype)
-    state = policy.initial_state(ROWS)
-    for t in range(2 * HISTORY + 1):
-        policy.step(obs[:, t], state)
-    state.clear(torch.arange(ROWS))
-    for t in range(length):
-        policy.step(obs[:, t], state)
-    poisoned = state.select(None)
-    poisoned.memory.keys[:, :, length:] = 1e3
-    poisoned.memory.values[:, :, length:] = -1e6
-    is_first, action = torch.zeros(ROWS, 6, dtype=torch.bool), torch.zeros(ROWS, 6, KEYS, dtype=torch.int64)
-    with torch.no_grad():
-        for kind in ("learning", "play"):
-            found = []
-            for one in (state, poisoned):
-                if kind == "learning":
-                    found.append(policy.sequence(obs[:, :6], action, one, is_first)[2])
-                else:
-                    found.append(torch.stack([policy.step(obs[:, t], one)[2] for t in range(6)], 1))
-            assert torch.equal(*found), kind

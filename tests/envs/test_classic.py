@@ -1,4 +1,4 @@
-"""Kuhn and Leduc poker: rules against a plain-Python twin, what is hidden, seats, deals and bots."""
+"""The classic games, matrix, Kuhn and Leduc poker: rules against plain Python, bots, seats, deals, states."""
 
 import zlib
 from types import ModuleType
@@ -7,16 +7,65 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs.classic import kuhn, leduc
-from league.envs.classic.poker import CALL, FOLD, MATCH, RAISE, WAIT, betting, deals
-from league.envs.classic.shared import HEADER
-from league.maths.nashconv import nash_conv, uniform
-from league.types import DRAW
+from league.envs.classic import kuhn, leduc, matrix, poker
+from league.envs.classic.matrix import MatrixBatch, Options
+from league.envs.classic.poker import CALL, FOLD, RAISE, WAIT, betting, deals
+from league.envs.classic.shared import GOLDEN, HEADER, mix64
+from league.types import DRAW, EXTERNAL
 
 GAMES = pytest.mark.parametrize("game", [kuhn, leduc], ids=["kuhn", "leduc"])
+ALL = pytest.mark.parametrize("game", [matrix, kuhn, leduc], ids=["matrix", "kuhn", "leduc"])
+ASYMMETRIC = [[3.0, -2.0], [0.5, 1.0]]
 
 
-class Twin:
+def play(batch: MatrixBatch, actions: list[tuple[int, int]]) -> None:
+    """The same pair of actions in every row, one step each."""
+    for pair in actions:
+        batch.actions[:, :, 0] = pair
+        batch.step()
+
+
+def test_matrix_against_a_plain_python_reference() -> None:
+    rounds, rng = 7, np.random.default_rng(1)
+    batch = MatrixBatch(5, Options(payoff=ASYMMETRIC, bot_mix=[0.5, 0.5], rounds=rounds))
+    for _ in range(6):
+        actions = rng.integers(0, 2, size=(rounds, 5, 2))
+        for pairs in actions:
+            assert not batch.terminated.all()
+            batch.actions[:, :, 0] = pairs
+            batch.step()
+        assert batch.terminated.all() and not batch.truncated.any()
+        for row in range(5):
+            total = sum(ASYMMETRIC[a][b] for a, b in actions[:, row])
+            winner = 0 if total > 0 else 1 if total < 0 else DRAW
+            result = batch.result[row]
+            assert (result["winner"], result["ticks"], result["end_reason"]) == (winner, rounds, 0)
+            assert result["metrics"][:, 0].tolist() == [np.float32(total), np.float32(-total)]
+            shares = [np.float32(np.mean(actions[:, row, seat] == 0)) for seat in (0, 1)]
+            assert result["metrics"][:, 1].tolist() == shares
+            sign = 1 if winner == 0 else -1 if winner == 1 else 0
+            assert batch.reward_terms[row, :, 1].tolist() == [sign, -sign]
+        batch.terminated[:] = False
+
+
+def test_continuing_game_is_cut_and_hides_its_length() -> None:
+    """With continuing=True the last round truncates, and progress is not shown."""
+    batch = MatrixBatch(1, Options(rounds=2, continuing=True))
+    play(batch, [(1, 0)])
+    assert batch.obs[0, 0].tolist() == [0, 1, 0, 0, 1, 0, 0, 0]
+    play(batch, [(1, 0)])
+    assert batch.truncated[0] and not batch.terminated[0]
+    assert batch.spec.end_reasons[batch.result["end_reason"][0]] == "cut"
+    assert batch.result["winner"][0] == 0
+
+
+def test_random_numbers_are_splitmix64() -> None:
+    """The first outputs for the seed 1234567 are those of the published reference implementation."""
+    counters = np.arange(1, 4, dtype=np.uint64) * GOLDEN + np.uint64(1234567)
+    assert mix64(counters).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+class Deal:
     """One deal as the rule books tell it; players 0 (acts first) and 1."""
 
     def __init__(self, cards: list[int], board: int, bets: tuple[int, ...], most_raises: int) -> None:
@@ -52,34 +101,36 @@ class Twin:
 
 
 @GAMES
-def test_deals_against_a_plain_python_twin(game: ModuleType) -> None:
-    """Legal actions, payoffs, counts and the winner of 300 random matches of three deals are the twin's."""
+def test_deals_against_a_plain_python_reference(game: ModuleType) -> None:
+    """Legal actions, payoffs, counts and the winner of 300 random matches of three deals are the reference's."""
     rng, rows, rules = np.random.default_rng(0), 300, game.RULES
     batch = game.make(rows, 1, game.Options(deals=3))
     batch.reset(1)
     ends, match = [], batch._match
-    twins = [Twin(match["cards"][r].tolist(), int(match["board"][r]), rules.bets, rules.raises) for r in range(rows)]
+    references = [
+        Deal(match["cards"][r].tolist(), int(match["board"][r]), rules.bets, rules.raises) for r in range(rows)
+    ]
     first, total, counts = match["first"].copy(), np.zeros(rows), np.zeros((rows, 2, 2))
     finished = np.zeros(rows, np.int64)
     while (finished < 3).any():
         playing = finished < 3
         for row in np.flatnonzero(playing):
-            mover = first[row] if twins[row].mover == 0 else 1 - first[row]
-            assert set(np.flatnonzero(batch.mask[row, mover])) == twins[row].legal()
+            mover = first[row] if references[row].mover == 0 else 1 - first[row]
+            assert set(np.flatnonzero(batch.mask[row, mover])) == references[row].legal()
             assert np.flatnonzero(batch.mask[row, 1 - mover]).tolist() == [WAIT]
         batch.actions[:, :, 0] = np.where(batch.mask, rng.random(batch.mask.shape), -1).argmax(axis=2)
         actions = batch.actions[:, :, 0].copy()
         batch.step()
         for row in np.flatnonzero(playing):
-            twin = twins[row]
-            mover = first[row] if twin.mover == 0 else 1 - first[row]
+            reference = references[row]
+            mover = first[row] if reference.mover == 0 else 1 - first[row]
             action = actions[row, mover]
             counts[row, mover] += (action == RAISE, action == FOLD)
-            twin.play(action)
-            gain = 0 if twin.gain is None else twin.gain * (1 if first[row] == 0 else -1)
+            reference.play(action)
+            gain = 0 if reference.gain is None else reference.gain * (1 if first[row] == 0 else -1)
             assert batch.reward_terms[row, :, 0].tolist() == [gain, -gain]
             total[row] += gain
-            if twin.gain is None:
+            if reference.gain is None:
                 assert not batch.terminated[row]
                 continue
             finished[row] += 1
@@ -87,7 +138,7 @@ def test_deals_against_a_plain_python_twin(game: ModuleType) -> None:
             first[row] = 1 - first[row]
             if finished[row] < 3:
                 assert match["first"][row] == first[row]
-                twins[row] = Twin(match["cards"][row].tolist(), int(match["board"][row]), rules.bets, rules.raises)
+                references[row] = Deal(match["cards"][row].tolist(), int(match["board"][row]), rules.bets, rules.raises)
             else:
                 result = batch.result[row]
                 assert result["winner"] == (DRAW if total[row] == 0 else 0 if total[row] > 0 else 1)
@@ -175,22 +226,6 @@ def test_deals_have_their_probabilities(game: ModuleType) -> None:
     assert abs(match["first"].mean() - 0.5) < 5 * 0.5 / np.sqrt(60_000)
 
 
-@GAMES
-def test_mean_payoff_of_random_bots_is_the_trees(game: ModuleType) -> None:
-    """Two `random` bots: who acts first wins the exact value of uniform play, within 5 standard errors."""
-    batch = game.make(30_000, 1, game.Options())
-    batch.controllers[:] = batch.spec.bots.index("random")
-    batch.reset(3)
-    first, gained = batch._match["first"].copy(), np.full(30_000, np.nan)
-    for _ in range(10):
-        batch.step()
-        new = batch.terminated & np.isnan(gained)
-        gained[new] = np.where(first == 0, 1, -1)[new] * batch.reward_terms[new, 0, 0]
-    tree = game.tree(game.Options())
-    assert not np.isnan(gained).any()
-    assert abs(gained.mean() - nash_conv(tree, uniform(tree)).value) < 5 * gained.std() / np.sqrt(30_000)
-
-
 def test_equilibrium_bot_cannot_be_beaten() -> None:
     """Kuhn's `nash` bot loses to no other bot, and wins from `random`, over 40,000 seat-fair matches."""
     for opponent in ("fold", "call", "random", "nash"):
@@ -208,89 +243,62 @@ def test_equilibrium_bot_cannot_be_beaten() -> None:
         assert opponent != "random" or gained.mean() > 4 * error
 
 
-def test_simple_bots_do_what_their_names_say() -> None:
-    """`fold` never stakes more than its ante and `call` never raises or folds."""
-    for bot, column in (("fold", 0), ("call", 1)):
-        batch = leduc.make(500, 1, leduc.Options())
-        batch.controllers[:] = batch.spec.bots.index(bot), batch.spec.bots.index("random")
-        batch.reset(2)
-        over = np.zeros(500, bool)
-        for _ in range(10):
-            batch.step()
-            over |= batch.terminated
-            assert batch.result["metrics"][over, 0, 1].max(initial=0) == 0  # no raises
-            assert column == 0 or batch.result["metrics"][over, 0, 2].max(initial=0) == 0
-            assert column == 1 or batch.result["metrics"][over, 0, 0].min(initial=0) >= -1
-        assert over.all()
-
-
-@pytest.mark.parametrize(("action", "as_if"), [(WAIT, FOLD), (RAISE, FOLD), (CALL, CALL)])
-def test_illegal_action_is_the_first_legal_one(action: int, as_if: int) -> None:
-    """To wait, or to raise a raise in Kuhn poker, is to fold: what a player who does not answer is taken to do."""
-    batch = kuhn.make(2, 1, kuhn.Options())
-    mover = batch.mask[:, :, WAIT].argmin(axis=1)
-    batch.actions[np.arange(2), mover, 0] = RAISE
-    batch.step()
-    batch.actions[np.arange(2), 1 - mover, 0] = action
-    batch.step()
-    assert batch.terminated.all()
-    assert (batch.result["metrics"][np.arange(2), 1 - mover, 2] == (as_if == FOLD)).all()
-
-
-@pytest.mark.parametrize("action", [-1, 4])
-def test_action_that_does_not_exist_is_refused(action: int) -> None:
-    """An action outside the game raises instead of wrapping round."""
-    batch = kuhn.make(2, 1, kuhn.Options())
-    batch.actions[1, 1] = action
-    with pytest.raises(ValueError, match="outside 0 to 3"):
-        batch.step()
-
-
 @GAMES
 def test_tree_of_several_deals_is_refused(game: ModuleType) -> None:
-    """A tree is of one deal; more are a one-line error that names the setting."""
     with pytest.raises(ValueError, match=r"env.deals=2: the tree is of one deal"):
         game.tree(game.Options(deals=2))
 
 
-@GAMES
+@ALL
+@pytest.mark.parametrize(("name", "value"), [("actions", 4), ("actions", -1), ("controllers", 99), ("controllers", -2)])
+def test_action_or_bot_that_does_not_exist_is_refused(game: ModuleType, name: str, value: int) -> None:
+    batch = game.make(2, 1, game.Options())
+    getattr(batch, name)[1, 1] = value
+    with pytest.raises(ValueError, match=r"outside|no bot"):
+        batch.step()
+    batch.controllers[:] = EXTERNAL
+    with pytest.raises(ValueError, match="one seed for each of 2 rows"):
+        batch.reset(np.zeros(3, np.uint64))
+
+
+@ALL
 def test_damaged_state_is_refused(game: ModuleType) -> None:
-    """Any flipped byte of a state is a ValueError."""
+    """Any flipped byte of a state, and a state of other options, is a ValueError; the batch stays as it was."""
     batch: Any = game.make(2, 1, game.Options())
+    batch.step()
     state = batch.get_state()
-    for place in range(0, len(state), 7):
+    for place in range(0, len(state), 3):
         with pytest.raises(ValueError):
             batch.set_state(state[:place] + bytes([state[place] ^ 1]) + state[place + 1 :])
     assert batch.get_state() == state
+    other = game.Options(**({"rounds": 3} if game is matrix else {"deals": 3}))
+    with pytest.raises(ValueError, match="not of this game"):
+        batch.set_state(game.make(2, 1, other).get_state())
 
 
-@GAMES
+MATRIX_FIELDS = [("round", -1), ("round", 10), ("last", 3), ("last", -2), ("payoff", np.nan), ("payoff", np.inf)]
+MATRIX_FIELDS += [("first", -1), ("first", 9), ("controllers", 3), ("controllers", -2)]
+DEAL_FIELDS = [("step", -1), ("deal", -1), ("deal", 1), ("first", 2), ("node", -1), ("node", 999), ("cards", 99)]
+DEAL_FIELDS += [("cards", -1), ("board", 99), ("payoff", np.nan), ("counts", -1), ("controllers", 99)]
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("game", "field", "value"),
     [
-        *(
-            ("step", -1),
-            ("deal", -1),
-            ("deal", 1),
-            ("first", 2),
-            ("node", -1),
-            ("node", 999),
-            ("cards", 99),
-            ("cards", -1),
-        ),
-        *(("board", 99), ("payoff", np.nan), ("counts", -1), ("controllers", 99), ("controllers", -2)),
+        *((matrix, *case) for case in MATRIX_FIELDS),
+        *((game, *case) for game in (kuhn, leduc) for case in DEAL_FIELDS),
     ],
 )
 def test_impossible_state_with_a_right_checksum_is_refused(game: ModuleType, field: str, value: float) -> None:
     """A blob that only a forger makes is refused by the field's name, and the batch stays as it was."""
     batch: Any = game.make(2, 1, game.Options())
     batch.step()
-    whole = batch.get_state()
+    whole, dtype = batch.get_state(), (matrix if game is matrix else poker).MATCH
     body = bytearray(whole[HEADER.size :])
     if field == "controllers":
-        np.frombuffer(body, np.int16, offset=2 * MATCH.itemsize)[1] = value
+        np.frombuffer(body, np.int16, offset=2 * dtype.itemsize)[1] = value
     else:
-        np.frombuffer(body, MATCH, count=2)[field][1] = value
+        np.frombuffer(body, dtype, count=2)[field][1] = value
     with pytest.raises(ValueError, match=f"`{field}`"):
         batch.set_state(HEADER.pack(*HEADER.unpack_from(whole)[:3], zlib.crc32(body)) + body)
     assert batch.get_state() == whole
