@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from league.envs.blob import HEADER_SIZE
 from league.envs.cards import env
 from league.envs.cards.catalogue import CARDS, IDS, TARGETS, has, read
 from league.envs.cards.env import Options
 from league.envs.cards.rules import BOTS, HAND, MAX_TUPLES, NUM_TARGETS, SLOTS, TYPES
-from league.envs.cards.state import HEADER_SIZE, STATE_DTYPE, pack_state
+from league.envs.cards.state import STATE_DTYPE, pack_state
 from tests.helpers.cards_scenes import act, put, records_of, restore, scene, stirred, tuples_of
 
 END, STOKE, PLAY, CAST, ATTACK, ABILITY = range(6)

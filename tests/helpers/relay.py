@@ -111,7 +111,7 @@ class RelayBatch:
         """See `MatchBatch.step`."""
         for array in (self.reward_terms, self.terminated, self.truncated):
             array[:] = 0
-        for row in np.flatnonzero(~self._held()).tolist():
+        for row in np.flatnonzero(~self.held).tolist():
             match = self._matches[row]
             seed, step = int(match["seed"]), int(match["step"])
             for seat in np.flatnonzero(self.to_act[row]).tolist():
@@ -136,9 +136,6 @@ class RelayBatch:
                 self.reward_terms[row, :, 1] = [1 - 2 * winner, 2 * winner - 1]
             self.result[row] = (winner, 0, match["step"], seed, match["points"][:, None])
             self._begin(row, draw(seed, 5) << 32 | draw(seed, 6))
-
-    def _held(self) -> npt.NDArray[np.bool_]:
-        return self.held
 
     def _begin(self, row: int, seed: int) -> None:
         self._matches[row] = (seed, 0, [-1] * SEATS, [0] * SEATS, 0)
@@ -179,18 +176,3 @@ class RelayBatch:
             raise ValueError("other rows")
         parts = np.split(np.frombuffer(rows, MATCH), np.cumsum(num_rows)[:-1])
         return [b"relay" + part.tobytes() for part in parts]
-
-
-class TogetherBatch(RelayBatch):
-    """Both seats act in every step, and no row can be held: a batch without `Turns`."""
-
-    def __init__(self, rows: int, options: Options) -> None:
-        super().__init__(rows, options)
-        del self.held
-
-    def _held(self) -> npt.NDArray[np.bool_]:
-        return np.zeros(self.num_rows, np.bool_)
-
-    def _show(self, row: int) -> None:
-        super()._show(row)
-        self.to_act[row] = True

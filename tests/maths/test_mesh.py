@@ -24,7 +24,6 @@ def games(agents: int, pairs: int, seed: int = 0) -> PairCounts:
 
 
 def edges(counts: PairCounts) -> tuple[int, np.ndarray, np.ndarray]:
-    """The graph of who met whom."""
     names = {name: i for i, name in enumerate(sorted({*counts.seat0, *counts.seat1}))}
     met = {tuple(sorted((names[a], names[b]))) for a, b in zip(counts.seat0, counts.seat1, strict=True)}
     first, second = np.array(sorted(met)).T
@@ -34,7 +33,6 @@ def edges(counts: PairCounts) -> tuple[int, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("pairs", [40, 90, 200, 1_500])
 @pytest.mark.parametrize("prior", [Prior(), Prior(draws=0.5, lineage=0.0)])
 def test_many_agents_are_rated_as_few_are(pairs: int, prior: Prior, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ratings, intervals, covariances, surprises and differences of any two are those that matrices give."""
     counts = games(80, pairs)
 
     def rate() -> Ratings:
@@ -58,7 +56,6 @@ def test_many_agents_are_rated_as_few_are(pairs: int, prior: Prior, monkeypatch:
 
 @pytest.mark.parametrize("pairs", [30, 60, 300])
 def test_a_factor_solves_and_inverts_the_laplacian(pairs: int) -> None:
-    """Potentials and resistances are those of the pseudo-inverse, with weights that are far apart."""
     n, first, second = edges(games(40, pairs, seed=1))
     weights = 10.0 ** np.random.default_rng(0).uniform(-3.0, 2.0, len(first))
     laplacian = np.zeros((n, n))
@@ -77,7 +74,6 @@ def test_a_factor_solves_and_inverts_the_laplacian(pairs: int) -> None:
 
 
 def test_thousands_of_agents_leave_a_small_core() -> None:
-    """A chain, a star and a tree are eliminated whole; games of 10,000 agents at random leave a quarter of them."""
     n = 5_000
     child = np.arange(1, n)
     for parent in (child - 1, np.zeros(n - 1, np.int64), child // 2):
@@ -89,7 +85,6 @@ def test_thousands_of_agents_leave_a_small_core() -> None:
 
 
 def test_a_board_of_thousands_needs_no_matrix_and_too_many_games_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2,000 agents are rated; the whole covariance, and agents too closely linked, are refused in one line."""
     monkeypatch.setattr("league.maths.joint.MAX_MATRIX", 500)
     counts = games(2_000, 2_400)
     ratings = bradley_terry(counts)

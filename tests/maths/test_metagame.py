@@ -9,13 +9,10 @@ import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 from scipy.special import betainc, logsumexp
-from scipy.stats import beta
 
 from league.maths.metagame import (
-    FEW,
     Crosstable,
     Cycle,
-    _binomials,
     _log_fixation,
     _log_stationary,
     alpha_rank,
@@ -23,8 +20,6 @@ from league.maths.metagame import (
     cyclic_share,
     cyclic_share_by_chance,
     nash,
-    relative_population_performance,
-    shrunk_scores,
     transitive_part,
 )
 
@@ -56,34 +51,6 @@ def antisymmetric(size: int, seed: int, levels: int = 0) -> Floats:
     return upper - upper.T
 
 
-def extreme_equilibria(a: Floats) -> tuple[Floats, float]:
-    """Every vertex of the row player's optimal strategies (V, m), and the value, by trying all sets of equalities.
-
-    A vertex (p, v) of {p a >= v, p >= 0, sum p = 1} makes m of these m + n inequalities tight.
-    """
-    m, n = a.shape
-    lines = np.vstack([np.hstack([a.T, -np.ones((n, 1))]), np.hstack([np.eye(m), np.zeros((m, 1))])])
-    found: list[Floats] = []
-    for tight in combinations(range(m + n), m):
-        system = np.vstack([lines[list(tight)], np.append(np.ones(m), 0.0)])
-        if abs(np.linalg.det(system)) > 1e-9:
-            point = np.linalg.solve(system, np.append(np.zeros(m), 1.0))
-            if (lines @ point > -1e-9).all():
-                found.append(point)
-    value = max(point[-1] for point in found)
-    return np.array([point[:-1] for point in found if point[-1] > value - 1e-9]), value
-
-
-def most_even_mixture(vertices: Floats) -> Floats:
-    """The point of greatest entropy of the vertices' hull, by 4,000 exponentiated-gradient steps."""
-    weights = np.full(len(vertices), 1.0 / len(vertices))
-    for _ in range(4_000):
-        gradient = -vertices @ np.log(np.maximum(weights @ vertices, 1e-12))
-        weights = weights * np.exp(0.1 * (gradient - gradient.max()))
-        weights /= weights.sum()
-    return weights @ vertices
-
-
 def test_known_equilibria() -> None:
     """Biased rock-paper-scissors, matching pennies and a dominance game have the equilibria of the books."""
     found = nash(BIASED)
@@ -106,32 +73,6 @@ def test_nash_averaging_of_balduzzi() -> None:
     copied = BIASED[np.ix_([0, 1, 1, 2], [0, 1, 1, 2])]
     assert nash(copied).rows == pytest.approx([1 / 16, 5 / 16, 5 / 16, 5 / 16])
     assert nash(np.zeros((4, 4))).rows == pytest.approx([0.25] * 4)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("levels", [0, 1, 2])
-def test_nash_is_the_most_even_of_all_equilibria(levels: int, seed: int) -> None:
-    """The linear programme and the dual find what trying every support and climbing the entropy find."""
-    square = antisymmetric(4, seed, levels)
-    oblong = np.random.default_rng(seed).uniform(-1, 1, (3, 4))
-    for game in (square, np.round(2 * oblong) / 2 if levels else oblong):
-        vertices, value = extreme_equilibria(game)
-        found = nash(game)
-        assert found.value == pytest.approx(value, abs=1e-8)
-        assert found.rows == pytest.approx(most_even_mixture(vertices), abs=2e-3)
-        assert (found.rows @ game).min() == pytest.approx(value, abs=1e-8)
-        assert (game @ found.columns).max() == pytest.approx(value, abs=1e-8)
-
-
-def test_nash_of_many_agents_cannot_be_exploited() -> None:
-    """With sixty agents, ties and copies included, nobody gains on the mixture, whose entropy no copy breaks."""
-    for levels in (0, 1, 5):
-        game = antisymmetric(30, 3, levels)
-        doubled = np.block([[game, game], [game, game]])
-        rows = nash(doubled).rows
-        assert (rows @ doubled).min() > -1e-8
-        assert rows[:30] == pytest.approx(rows[30:], abs=1e-6)
-        assert rows[:30] + rows[30:] == pytest.approx(nash(game).rows, abs=1e-4)
 
 
 def supports_by_programme(a: Floats) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], float]:
@@ -166,7 +107,6 @@ def supports_by_programme(a: Floats) -> tuple[npt.NDArray[np.bool_], npt.NDArray
 
 @pytest.mark.parametrize("levels", [0, 1, 2, 5])
 def test_the_central_path_ends_where_the_linear_programme_does(levels: int) -> None:
-    """Both players play the same moves at the same value, ties included; and nobody gains on the mixture."""
     for size, seed in product((2, 3, 5, 8, 14, 40), range(4)):
         oblong = np.random.default_rng(seed).uniform(-1.0, 1.0, (size, size // 2 + 1))
         oblong = np.round(oblong * levels) / levels if levels else oblong
@@ -182,32 +122,6 @@ def test_alpha_rank_of_han_et_al() -> None:
     """The stationary distribution published with OpenSpiel's tests: Han et al. 2013, m = 20, alpha = 0.1."""
     expected = [0.40966787, 0.07959841, 0.20506998, 0.08505983, 0.2206039]
     assert alpha_rank(han(), 20, 0.1) == pytest.approx(expected, abs=1e-8)
-
-
-def stationary_by_power(payoff: Floats, m: int, alpha: float) -> Floats:
-    """alpha-rank's chain written out (Omidshafiei et al. 2019, equations 5 to 9) and raised to a high power."""
-    size = len(payoff)
-    chain = np.zeros((size, size))
-    for s, r in permutations(range(size), 2):
-        total, product = 1.0, 1.0
-        for k in range(1, m):
-            mutant = ((k - 1) * payoff[r, r] + (m - k) * payoff[r, s]) / (m - 1)
-            resident = ((m - k - 1) * payoff[s, s] + k * payoff[s, r]) / (m - 1)
-            product *= np.exp(-alpha * (mutant - resident))
-            total += product
-        chain[s, r] = 1.0 / total / (size - 1)
-    chain += np.diag(1.0 - chain.sum(axis=1))
-    row = np.linalg.matrix_power(chain, 2**20)[0]
-    return row / row.sum()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_alpha_rank_is_the_chains_stationary_distribution(seed: int) -> None:
-    """Logarithms and state elimination give what powers of the dense matrix give."""
-    rng = np.random.default_rng(seed)
-    for payoff in (antisymmetric(6, seed), rng.uniform(-1, 1, (5, 5))):
-        for m, alpha in ((2, 1.0), (10, 0.5), (20, 0.3)):
-            assert alpha_rank(payoff, m, alpha) == pytest.approx(stationary_by_power(payoff, m, alpha), rel=1e-6)
 
 
 def log_stationary_state_by_state(payoff: Floats, m: int, alpha: float) -> Floats:
@@ -230,7 +144,6 @@ def log_stationary_state_by_state(payoff: Floats, m: int, alpha: float) -> Float
 
 @pytest.mark.parametrize("alpha", [0.1, 3.0, 100.0, 1e5])
 def test_alpha_rank_in_blocks_is_alpha_rank_state_by_state(alpha: float) -> None:
-    """Under weak and strong selection, of rankings, cycles and noise, in any order, to all digits of a share's log."""
     rng = np.random.default_rng(0)
     skill = np.sort(rng.normal(size=90))
     ranking = np.tanh(skill[:, None] - skill[None, :])
@@ -239,15 +152,6 @@ def test_alpha_rank_in_blocks_is_alpha_rank_state_by_state(alpha: float) -> None
         expected = log_stationary_state_by_state(payoff, 50, alpha)
         found = _log_stationary(_log_fixation(payoff, 50, alpha))
         assert found == pytest.approx(expected, rel=1e-11, abs=1e-9)
-
-
-def test_alpha_rank_holds_under_the_strongest_selection() -> None:
-    """At the largest alpha nothing underflows: the best agent takes all, and a cycle shares evenly."""
-    skill = np.arange(50.0)
-    for alpha in (100.0, 1e6):
-        shares = alpha_rank(np.tanh(skill[:, None] - skill[None, :]), 50, alpha)
-        assert shares[-1] == pytest.approx(1.0) and np.isfinite(shares).all()
-        assert alpha_rank(ROCK_PAPER_SCISSORS, 50, alpha) == pytest.approx([1 / 3] * 3)
 
 
 def test_openspiel_agrees() -> None:
@@ -263,18 +167,6 @@ def test_openspiel_agrees() -> None:
             payoff = antisymmetric(7, seed, levels)
             theirs = averaging._max_entropy_symmetric_nash(payoff, eps=0.0).ravel()
             assert nash(payoff).rows == pytest.approx(theirs, abs=1e-3)
-
-
-def test_relative_population_performance() -> None:
-    """A population gains nothing on itself; paper gains all on rock; adding agents to one's own never hurts."""
-    assert relative_population_performance(antisymmetric(8, 1)) == pytest.approx(0.0, abs=1e-9)
-    assert relative_population_performance(ROCK_PAPER_SCISSORS[1:2, 0:1]) == pytest.approx(1.0)
-    assert relative_population_performance(ROCK_PAPER_SCISSORS[:, 0:1]) == pytest.approx(1.0)
-    # All three moves against rock and paper: 2/3 paper and 1/3 scissors win a third of a game whatever is played.
-    assert relative_population_performance(ROCK_PAPER_SCISSORS[:, :2]) == pytest.approx(1 / 3)
-    game = antisymmetric(12, 2)
-    gains = [relative_population_performance(game[:n, 6:]) for n in range(1, 7)]
-    assert (np.diff(gains) >= -1e-9).all() and gains[0] < gains[-1]
 
 
 def test_cyclic_share_of_known_games() -> None:
@@ -319,7 +211,6 @@ def table_of(score: Floats, games: int, seed: int, draw: float = 0.0) -> Crossta
 
 @pytest.mark.parametrize("draw", [0.0, 0.3])
 def test_chance_alone_explains_a_ranking_and_not_a_cycle(draw: float) -> None:
-    """Results of a ranking lie within what chance makes of it, at its rate; rock-paper-scissors lies far outside."""
     strength = np.linspace(-0.4, 0.4, 8)
     score = 0.5 + 0.25 * np.tanh(strength[:, None] - strength[None, :])
     rng = np.random.default_rng(0)
@@ -334,50 +225,8 @@ def test_chance_alone_explains_a_ranking_and_not_a_cycle(draw: float) -> None:
     assert cyclic_share(2 * table.score - 1) > 0.8 and np.isfinite(chance).all()
 
 
-def test_shares_by_chance_are_those_of_tables_drawn_pair_by_pair() -> None:
-    """Drawn by inversion or not, made-up wins have the binomial's mean and variance; the share is the dense form's."""
-    rng = np.random.default_rng(1)
-    num = rng.integers(0, 2 * FEW, 60)
-    chance = rng.uniform(0.0, 1.0, 60)
-    chance[:2] = 0.0, 1.0
-    draw = _binomials(num, chance, rng)
-    drawn = np.array([draw() for _ in range(20_000)])
-    assert (drawn >= 0).all() and (drawn <= num).all()
-    deviation = np.sqrt(num * chance * (1.0 - chance))
-    assert drawn.mean(axis=0) == pytest.approx(num * chance, abs=5 * deviation.max() / np.sqrt(20_000))
-    assert drawn.var(axis=0) == pytest.approx(deviation**2, rel=0.08, abs=1e-3)
-    for size, games in ((7, 3), (12, 1), (12, 30)):
-        table = table_of(0.5 + 0.3 * antisymmetric(size, 2), games, 0)
-        table.wins[0, :3] = table.wins[:3, 0] = 0  # pairs that never met
-        margin = 2.0 * table.score - 1.0
-        known = ~np.isnan(margin)
-        laplacian = np.diag(known.sum(axis=1).astype(float)) - known
-        strength = np.linalg.pinv(laplacian) @ np.where(known, margin, 0.0).sum(axis=1)
-        left = (margin - (strength[:, None] - strength[None, :]))[known]
-        assert cyclic_share(margin) == pytest.approx(np.sum(left**2) / np.sum(margin[known] ** 2))
-
-
 def gradient3() -> Floats:
-    """A ranking of three."""
     return np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [-2.0, -1.0, 0.0]])
-
-
-def test_cycles_are_counted_and_the_surest_come_first() -> None:
-    """As many as the trace formula says, each once; the certainty is the product of three beta distributions' tails."""
-    table = table_of(0.5 + 0.4 * antisymmetric(9, 1), 12, 3, 0.1)
-    beats = np.nan_to_num(table.score) > 0.5
-    count, surest = cycles(table, most=1000)
-    assert count == len(surest) == round(np.trace(np.linalg.matrix_power(beats.astype(int), 3)) / 3) > 10
-    assert len({frozenset(c.agents) for c in surest}) == count
-    assert [c.certainty for c in surest] == sorted((c.certainty for c in surest), reverse=True)
-    for c in surest:
-        edges = list(zip(c.agents, [*c.agents[1:], c.agents[0]], strict=True))
-        points = [table.wins[e] + 0.5 * table.draws[e] for e in edges]
-        tails = [beta.sf(0.5, x + 0.5, table.games[e] - x + 0.5) for x, e in zip(points, edges, strict=True)]
-        assert c.certainty == pytest.approx(np.prod(tails))
-        assert c.weakest == pytest.approx(min(table.score[e] for e in edges)) and c.weakest > 0.5
-    assert cycles(table, most=3) == (count, surest[:3])
-    assert cycles(table_of(0.5 + 0.1 * gradient3(), 4000, 0)) == (0, [])
 
 
 def cycles_one_by_one(table: Crosstable) -> list[Cycle]:
@@ -394,7 +243,6 @@ def cycles_one_by_one(table: Crosstable) -> list[Cycle]:
 
 @pytest.mark.parametrize("games", [1, 2, 4, 15])
 def test_the_surest_cycles_are_the_first_of_all(games: int) -> None:
-    """Whatever is left out on the way, ties between cycles included."""
     for seed in range(6):
         table = table_of(0.5 + 0.3 * antisymmetric(14, seed), games, seed, 0.2)
         table.wins[0, :4] = table.wins[:4, 0] = table.draws[0, :4] = table.draws[:4, 0] = 0
@@ -403,14 +251,7 @@ def test_the_surest_cycles_are_the_first_of_all(games: int) -> None:
             assert cycles(table, most) == (len(expected), expected[:most])
 
 
-def test_scores_are_shrunk_by_hand_arithmetic() -> None:
-    """Six wins and two draws of ten, expected 0.4, kappa 8: (7 + 3.2) / 18; without a game it is what is expected."""
-    assert shrunk_scores([7.0, 0.0], [10, 0], [0.4, 0.4], 8.0) == pytest.approx([10.2 / 18, 0.4])
-    assert np.isfinite(shrunk_scores([10.0, 0.0], [10, 10], [1.0, 0.0], 8.0)).all()
-
-
 def test_a_pair_that_never_met_is_unknown_and_not_even() -> None:
-    """Its score is NaN, and its payoff what the ratings expect; the payoff matrix is antisymmetric all the same."""
     wins = np.array([[0, 3, 0], [1, 0, 2], [0, 2, 0]])
     table = Crosstable(("a", "b", "c"), wins, np.zeros((3, 3), np.int64))
     assert np.isnan(table.score[0, 2]) and table.score[0, 1] == 0.75

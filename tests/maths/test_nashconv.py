@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from league.envs import registry
-from league.envs.classic import kuhn, leduc, matrix
+from league.envs.classic import kuhn, leduc
 from league.envs.classic.poker import RAISE, betting
 from league.maths.behaviour import behaviour
-from league.maths.nashconv import best_response, margins, mixture, nash_conv, payoffs, uniform
+from league.maths.nashconv import margins, mixture, nash_conv, payoffs, uniform
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.types import GameTree
 
@@ -23,7 +23,6 @@ SIZES = {
 
 
 def first_legal(tree: GameTree) -> np.ndarray:
-    """Folds where it can, else checks."""
     return np.eye(tree.legal.shape[1])[tree.legal.argmax(axis=1)]
 
 
@@ -69,33 +68,8 @@ def test_kuhn_equilibria(bluff: float) -> None:
     assert nash_conv(KUHN, of_bot(KUHN, bot)).total > 0.001
 
 
-def test_matrix_game() -> None:
-    """Biased rock-paper-scissors: 0 at (1/16, 10/16, 5/16) (OpenSpiel's `lp_solver_test.py`); 2 max(A x) elsewhere."""
-    payoff = [[0.0, -25.0, 50.0], [25.0, 0.0, -5.0], [-50.0, 5.0, 0.0]]
-    tree = matrix.tree(matrix.Options(payoff=payoff, rounds=1))
-    assert nash_conv(tree, np.tile(np.array([1, 10, 5]) / 16, (2, 1))).total == pytest.approx(0.0, abs=1e-12)
-    for strategy in random_strategies(tree, 5, 0):
-        strategy[1] = strategy[0]
-        assert nash_conv(tree, strategy).total == pytest.approx(2 * (np.array(payoff) @ strategy[0]).max())
-
-
-def test_best_response_is_the_best_pure_strategy() -> None:
-    """In Kuhn poker no pure strategy of either player (all 64) does better, and one does as well."""
-    for strategy in random_strategies(KUHN, 4, 1):
-        for player in (0, 1):
-            own = np.unique(KUHN.infoset[KUHN.player == player])
-            choices = [np.flatnonzero(KUHN.legal[infoset]) for infoset in own]
-            values = []
-            for actions in product(*choices):
-                pure = strategy.copy()
-                pure[own] = np.eye(4)[list(actions)]
-                values.append(payoffs(KUHN, pure[None])[0, 0] * (1 - 2 * player))
-            assert len(values) == 64 and best_response(KUHN, strategy, player) == pytest.approx(max(values))
-
-
 @pytest.mark.parametrize("tree", [KUHN, LEDUC], ids=["kuhn", "leduc"])
 def test_payoffs_are_those_of_walking_the_tree(tree: GameTree) -> None:
-    """Expected payoffs equal a plain sum over leaves of products of probabilities along the way."""
     strategies = random_strategies(tree, 2, 2)
     expected = np.zeros((2, 2))
     for leaf in np.setdiff1d(np.arange(len(tree.parent)), tree.parent):
@@ -112,7 +86,6 @@ def test_payoffs_are_those_of_walking_the_tree(tree: GameTree) -> None:
 
 @pytest.mark.parametrize("tree", [KUHN, LEDUC], ids=["kuhn", "leduc"])
 def test_mixture_plays_as_drawing_a_strategy_does(tree: GameTree) -> None:
-    """Against any opponent, in either role, the one behaviour strategy gets the weighted mean; averaging does not."""
     strategies, weights = random_strategies(tree, 4, 3), np.array([0.4, 0.3, 0.0, 0.3])
     mixed = mixture(tree, strategies, weights)
     table = payoffs(
@@ -126,7 +99,6 @@ def test_mixture_plays_as_drawing_a_strategy_does(tree: GameTree) -> None:
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
 def test_network_is_read_out_as_it_plays(name: str) -> None:
-    """The probabilities read out of a recurrent network are those with which it acts at every place of real matches."""
     torch.manual_seed(0)
     spec, tree = registry.spec(name, {}), registry.tree(name, {})
     assert tree is not None
@@ -159,7 +131,6 @@ def test_network_is_read_out_as_it_plays(name: str) -> None:
 
 
 def test_what_is_no_strategy_is_refused() -> None:
-    """A wrong shape, probabilities that do not sum to 1 and illegal actions are errors, not numbers."""
     for broken in (uniform(KUHN)[:5], 0.5 * uniform(KUHN), np.full((12, 4), 0.25)):
         with pytest.raises(ValueError, match=r"strategy has shape|do not sum to 1"):
             nash_conv(KUHN, broken)

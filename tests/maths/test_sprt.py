@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from scipy.optimize import minimize
 
 from league.arena.gating import spent_alpha
 from league.errors import UsageError
-from league.maths.sprt import PAIR_SCORES, EloModel, Sprt, elo_interval, log_likelihood_ratio, pair_counts
+from league.maths.sprt import PAIR_SCORES, EloModel, Sprt, elo_interval, log_likelihood_ratio
 
 GAME_SCORES = (0.0, 0.5, 1.0)
 FASTCHESS: list[tuple[tuple[int, ...], float, float, EloModel, float]] = [
@@ -85,14 +84,12 @@ def slow_twin(counts: Sequence[int], elo0: float, elo1: float, elo_model: EloMod
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=5, max_size=5), st.sampled_from(["logistic", "normalised"]))
 def test_the_ratio_equals_the_slow_twin(counts: list[int], elo_model: EloModel) -> None:
-    """The multiplier's root, and for normalised points its fixed point, find what a general optimiser finds."""
     fast = log_likelihood_ratio(counts, PAIR_SCORES, -10.0, 35.0, elo_model)
     assert fast == pytest.approx(slow_twin(counts, -10.0, 35.0, elo_model), abs=2e-3)
 
 
 @given(st.lists(st.integers(0, 1000), min_size=5, max_size=5), st.floats(-200, 199), st.floats(0.5, 50))
 def test_the_ratio_is_finite_and_antisymmetric(counts: list[int], elo0: float, width: float) -> None:
-    """Any counts give a number, and exchanging the agents exchanges the hypotheses."""
     elo1 = min(200.0, elo0 + width)
     for elo_model in ("logistic", "normalised"):
         llr = log_likelihood_ratio(counts, PAIR_SCORES, elo0, elo1, elo_model)
@@ -133,22 +130,6 @@ def test_errors_are_kept(elo: float, wrong: str) -> None:
     assert found["undecided"] < 0.02
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("alpha", [0.05, 0.0083])
-@pytest.mark.parametrize("draws", [0.0, 0.6])
-def test_errors_are_kept_closely(alpha: float, draws: float) -> None:
-    """The same with 4,000 tests, many draws and an attempt's smaller alpha."""
-    at_h0 = errors(0.0, draws, alpha, trials=4000, pairs=5000, seed=2)
-    at_h1 = errors(35.0, draws, alpha, trials=1000, pairs=5000, seed=3)
-    assert at_h0["passed"] < alpha + 3 * math.sqrt(alpha / 4000)
-    assert at_h1["failed"] < 0.05 + 3 * math.sqrt(0.05 / 1000)
-
-
-def test_pairs_are_counted_by_their_sum() -> None:
-    """A win and a loss, and two draws, are one outcome; every order of the two games counts alike."""
-    assert pair_counts(list(itertools.product((0.0, 0.5, 1.0), repeat=2))) == (1, 2, 3, 2, 1)
-
-
 def test_all_attempts_together_spend_alpha() -> None:
     """The attempts' shares add up to alpha, from below, however many there are."""
     spent = [spent_alpha(0.05, k) for k in range(1, 10_001)]
@@ -172,6 +153,5 @@ def test_all_attempts_together_spend_alpha() -> None:
     ],
 )
 def test_a_test_that_cannot_be_is_refused(changes: dict[str, float], words: str) -> None:
-    """Bounds out of order, errors out of range and unknown words are one line with the rule."""
     with pytest.raises(UsageError, match=words):
         Sprt(**changes)  # type: ignore[arg-type]

@@ -2,11 +2,8 @@
 
 import dataclasses
 from collections import Counter
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest
@@ -22,9 +19,8 @@ from league.play.pairings import Contestant, Pairing
 from league.play.summaries import MAX_PAIRS, summarise
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.stacked import StackedPolicy
-from league.types import DRAW, MatchBatch, MatchResult, Origin
+from league.types import MatchBatch, MatchResult, Origin
 from tests.helpers.capturing import COMPILED, Double
-from tests.helpers.stores import empty_store
 
 SHORT: dict[str, Any] = {"time_limit_seconds": 5.0, "stocks": 1}
 BASED, RANDOM = Contestant("bot:based"), Contestant("bot:random")
@@ -77,13 +73,11 @@ class _PreciseStack(StackedPolicy):
     """A stack that is given its observations in double precision."""
 
     def step(self, obs: torch.Tensor, *arguments: Any, **options: Any) -> Any:
-        """As the stack's."""
         return super().step(obs.double(), *arguments, **options)
 
 
 @pytest.mark.parametrize("games", [2, 10, 2 * MAX_PAIRS, 2 * MAX_PAIRS + 6])
 def test_every_seed_is_played_in_both_seatings(games: int) -> None:
-    """N games are N / 2 pairs of one seed with the seats exchanged, keys unique, no row favoured."""
     results = meet(BASED, RANDOM, games=games)
     assert len(results) == games == len({(r.row, r.ordinal) for r in results})
     seatings = Counter((result.seed, result.agents) for result in results)
@@ -96,35 +90,13 @@ def test_every_seed_is_played_in_both_seatings(games: int) -> None:
 
 
 def test_seats_and_names_do_not_matter() -> None:
-    """A against B is B against A: same seeds, same matches, the exchanged outcome."""
     forth, back = meet(BASED, RANDOM, games=12), meet(RANDOM, BASED, games=12)
     key = {(r.seed, r.agents): (r.winner, r.ticks, r.metrics) for r in forth}
     assert {(r.seed, r.agents): (r.winner, r.ticks, r.metrics) for r in back} == key
     assert summarise(forth, "bot:based").score == pytest.approx(1 - summarise(back, "bot:random").score)
 
 
-def test_opponents_are_met_side_by_side() -> None:
-    """Each opponent has its games, in rows of its own, and every result names who played whom."""
-    rusher = Contestant("bot:rusher")
-    results = meet(BASED, RANDOM, rusher, games=2 * MAX_PAIRS + 6)
-    keys = {(result.row, result.ordinal) for result in results}
-    assert len(keys) == len(results) == 2 * (2 * MAX_PAIRS + 6)
-    for opponent, rows in ((RANDOM, range(2 * MAX_PAIRS)), (rusher, range(2 * MAX_PAIRS, 4 * MAX_PAIRS))):
-        met = [result for result in results if opponent.agent_id in result.agents]
-        assert len(met) == 2 * MAX_PAIRS + 6 and {result.row for result in met} == set(rows)
-        assert Counter(result.agents.index("bot:based") for result in met) == {0: len(met) // 2, 1: len(met) // 2}
-    scores = [summarise([r for r in results if o.agent_id in r.agents], "bot:based").score for o in (RANDOM, rusher)]
-    assert scores[0] > scores[1] + 0.1
-
-
-def test_same_seed_same_matches() -> None:
-    """A seed gives the same matches again, another seed others."""
-    assert meet(BASED, RANDOM, games=8, seed=1) == meet(BASED, RANDOM, games=8, seed=1)
-    assert meet(BASED, RANDOM, games=8, seed=1) != meet(BASED, RANDOM, games=8, seed=2)
-
-
 def test_many_pairings_are_one_pairing_after_the_other() -> None:
-    """Bots' and greedy nets' games in one batch are, row by row, those that each pairing plays by itself."""
     a, b, c = nets(3)
     pairings = [
         Pairing(a, b, 6, 11),
@@ -142,33 +114,6 @@ def test_many_pairings_are_one_pairing_after_the_other() -> None:
         assert [dataclasses.replace(r, row=r.row - row) for r in found] == alone
         row += width
     assert len(together) == sum(pairing.games for pairing in pairings) == len({(r.row, r.ordinal) for r in together})
-
-
-def test_a_net_plays_all_its_rows_in_one_call() -> None:
-    """A net in several pairings steps once a decision, for all its rows and never for rows that are done."""
-    a, b, c = nets(3)
-    results = play_all([Pairing(a, b, 4, 1), Pairing(c, a, 4, 2), Pairing(a, BASED, 4, 3)])
-    for who, rows in ((a, 12), (b, 4), (c, 4)):
-        mine = [r.steps for r in results if who.agent_id in r.agents]
-        assert isinstance(who.policy, _Precise)
-        assert who.policy.rows[0] == rows and len(who.policy.rows) == max(mine)
-        assert sum(who.policy.rows) == sum(mine), "as many decisions as its matches have"
-
-
-def test_stacked_nets_play_the_same_games() -> None:
-    """Nets of one architecture in one call play what they play net by net; one that is crowded is not stacked."""
-    a, b, c = nets(3)
-    stacks: list[StackedPolicy] = []
-
-    def make_stack(like: Any) -> StackedPolicy:
-        stacks.append(_PreciseStack(like.net, 1))
-        return stacks[-1]
-
-    pairings = [Pairing(a, b, 4, 1), Pairing(b, c, 4, 2), Pairing(c, a, 4, 3), Pairing(RANDOM, BASED, 2, 4)]
-    assert play_all(pairings, greedy=True, make_stack=make_stack) == play_all(pairings, greedy=True)
-    assert len(stacks) == 1
-    play_all([Pairing(a, BASED, 12, 1), Pairing(b, c, 2, 2)], greedy=True, make_stack=make_stack)
-    assert len(stacks) == 1, "12 rows of one net would make 12 of each"
 
 
 class _Counting(StepGraphs[Any, Any]):
@@ -199,7 +144,6 @@ def crowded() -> list[Pairing]:
 
 
 def test_a_net_that_has_most_rows_fills_several_slots(as_on_cuda: None) -> None:
-    """On CUDA's shapes the games are those of net by net; no step has more than twice the rows, but for rounding."""
     stacks: list[_PreciseStack] = []
     steps: list[tuple[int, int]] = []
 
@@ -218,20 +162,7 @@ def test_a_net_that_has_most_rows_fills_several_slots(as_on_cuda: None) -> None:
     assert max(entries for entries, _ in steps) <= most
 
 
-@pytest.mark.parametrize("counts", [[320, 64], [2048, 1, 1, 1, 1, 1], [7], [1] * 17, [1000, 3, 999, 1], [64] * 16])
-def test_padding_is_at_most_twice_the_rows(counts: list[int]) -> None:
-    """With the fewest slots that do: with one fewer for the crowded nets there would be more padding."""
-    slots = shares(counts, torch.device("cuda"))
-    width = max(-(-count // parts) for count, parts in zip(counts, slots, strict=True))
-    assert sum(slots) * width <= 2 * sum(counts) and all(parts >= 1 for parts in slots)
-    if max(slots) > 1:
-        wider = width + 1
-        assert sum(-(-count // wider) for count in counts) * wider > 2 * sum(counts)
-    assert shares(counts, torch.device("cpu")) == [1] * len(counts)
-
-
 def test_graphs_play_what_plain_calls_play(as_on_cuda: None) -> None:
-    """Sampled games through graphs are bit for bit those of the same steps as they are, though groups come again."""
     made: list[_Counting] = []
 
     def make_graphs(generator: torch.Generator) -> _Counting:
@@ -244,32 +175,7 @@ def test_graphs_play_what_plain_calls_play(as_on_cuda: None) -> None:
     assert made[0].double.replays > 4 * made[0].double.captures > 0
 
 
-def test_a_rows_next_match_begins_without_memory() -> None:
-    """A net's second match in a row is the one that it plays from that seed with nothing to remember."""
-    (net,) = nets(1)
-    results = play_all([Pairing(net, BASED, 2 * MAX_PAIRS + 4, 5)], greedy=True)
-    later = [result for result in results if result.ordinal]
-    assert len(later) == 4
-    for result in later:
-        seat = result.agents.index("net-0")
-        batch = registry.make("brawl", rows=1, threads=1, options=SHORT)
-        batch.controllers[0, 1 - seat] = batch.spec.bots.index("based")
-        batch.reset(np.array([result.seed], np.uint64))
-        assert net.policy is not None
-        state = net.policy.initial_state(1)
-        while not batch.terminated[0]:
-            obs, mask = torch.from_numpy(batch.obs[:, seat]), batch.mask
-            assert mask is not None
-            action = net.policy.step(obs, state, mask=torch.from_numpy(mask[:, seat]), greedy=True)[0]
-            batch.actions[:, seat] = action.numpy()
-            batch.step()
-        metrics = batch.result["metrics"][0].T.tolist()
-        assert (result.winner, result.ticks) == (batch.result["winner"][0], batch.result["ticks"][0])
-        assert result.metrics == dict(zip(batch.spec.metrics, map(tuple, metrics), strict=True))
-
-
 def test_sampled_games_are_the_same_again() -> None:
-    """The same pairings with their seeds give the same sampled games; another seed others."""
     a, b = nets(2)
     first = play_all([Pairing(a, b, 4, 1), Pairing(b, BASED, 4, 2)])
     assert first == play_all([Pairing(a, b, 4, 1), Pairing(b, BASED, 4, 2)])
@@ -293,28 +199,6 @@ def test_summary_counts_from_as_side() -> None:
     assert sum(summary.end_reasons.values()) == 20 and summary.lower < summary.score < summary.upper
 
 
-def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
-    """SQL finds for both seats of every evaluation match what the same match, played again alone, sums to."""
-    results = meet(BASED, RANDOM, games=2 * MAX_PAIRS + 6)
-    assert any(result.ordinal for result in results), "rows that play a second match"
-    store = empty_store(tmp_path)
-    store.add_matches(results)
-    store.flush(force=True)
-    _, rows = store.query("SELECT seed, seat0_agent, seat1_agent, rewards FROM match WHERE kind = 'evaluation'")
-    fired: set[str] = set()
-    for seed, *agents, rewards in rows:
-        batch = registry.make("brawl", rows=1, threads=1, options=SHORT)
-        batch.controllers[0] = [batch.spec.bots.index(agent.removeprefix("bot:")) for agent in agents]
-        batch.reset(np.array([seed], np.uint64))
-        sums = np.zeros((2, len(batch.spec.reward_terms)))
-        while not batch.terminated[0]:
-            batch.step()
-            sums += batch.reward_terms[0]
-        assert rewards == dict(zip(batch.spec.reward_terms, sums.T.tolist(), strict=True))
-        fired |= {term for term, pair in rewards.items() if pair[0] and pair[1]}
-    assert len(rows) == len(results) and fired >= {"damage_dealt", "attack", "approach", "win"}
-
-
 def test_wilson_interval_has_the_published_values() -> None:
     """Newcombe 1998 (Statistics in Medicine 17:857), table I, method 3: 81/263, 15/148, 0/20, 1/29."""
     published = {
@@ -331,16 +215,5 @@ def test_wilson_interval_has_the_published_values() -> None:
 
 @pytest.mark.parametrize("games", [0, -2, 7])
 def test_odd_or_no_games_are_refused(games: int) -> None:
-    """One line that names the number and the rule."""
     with pytest.raises(UsageError, match=f"games={games}: .*even"):
         meet(BASED, RANDOM, games=games)
-
-
-def test_a_match_is_scored_from_either_seat() -> None:
-    """A win is 1, a draw 1/2, a loss 0, for whoever sat there; nobody else has a score."""
-    match = MatchResult("r", "evaluation", 0, 0, 0, "g", ("a", "b"), 1, 1, "over", 1, 1, "sample")
-    assert (match.score_of("a"), match.score_of("b")) == (0.0, 1.0)
-    drawn = replace(match, winner=DRAW)
-    assert (drawn.score_of("a"), drawn.score_of("b")) == (0.5, 0.5)
-    with pytest.raises(ValueError, match="not in tuple"):
-        match.score_of("c")

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
 from league.envs import registry
 from league.envs.matches.mixtures import choices_of
-from league.errors import GuardError
+from league.errors import GuardError, SnapshotError
 from league.play import evaluation
 from league.play.bots import BotPolicy
+from league.play.evaluation import Contestant, Pairing, play
 from league.play.opponents import FIRST_GUEST
-from league.play.pairings import Contestant, Pairing
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.types import ActionSpec, Origin
 from tests.helpers.rollouts import make_collector, network, same
@@ -34,7 +33,6 @@ def wide(seed: int) -> ActorCritic:
 
 
 def noisy(obs: Any, legal: Any, rng: np.random.Generator) -> int:
-    """Draws, and looks."""
     return int((rng.integers(2) + obs[1]) % 3)
 
 
@@ -45,7 +43,6 @@ def guests() -> dict[str, Any]:
 
 @pytest.mark.parametrize("stack", [False, True])
 def test_guests_play_their_rows_with_their_own_memory(stack: bool) -> None:
-    """Each guest's memory is that of its network over its rows' matches; the others' is not touched by it."""
     collector = make_collector("matrix", 12, stack=stack, guests=guests())
     lane = collector.lanes[0]
     met = set()
@@ -66,7 +63,6 @@ def test_guests_play_their_rows_with_their_own_memory(stack: bool) -> None:
 
 @pytest.mark.parametrize("lanes", [(1, 1), (2, 2), (1, 2), (2, 1)])
 def test_a_state_with_guests_goes_on(lanes: tuple[int, int]) -> None:
-    """In the same lanes bit for bit, in others with all matches and memories; with other guests it is lost."""
     first = make_collector("matrix", 8, lanes=lanes[0], guests=guests())
     first.collect(13, 1)
     state = first.state_dict()
@@ -105,7 +101,6 @@ def test_evaluation_plays_bots_in_python() -> None:
 
 @pytest.mark.parametrize("returned", [3, -1, 1.5, [0, 1], None, "1", True, np.zeros(2)])
 def test_what_is_no_action_is_one_line(returned: Any) -> None:
-    """It names the bot, what it answered and what is legal."""
     bot = BotPolicy("mine", lambda obs, legal, rng: returned, choices_of(SPEC.action), CPU)
     with pytest.raises(GuardError, match=r"bot:mine: answered .*, where \[0, 1, 2\] are legal; mend it") as caught:
         bot.step(torch.zeros(2, SPEC.obs_size), bot.initial_state(2))
@@ -113,8 +108,6 @@ def test_what_is_no_action_is_one_line(returned: Any) -> None:
 
 
 def test_a_bot_that_fails_is_one_line() -> None:
-    """It names the bot, the error and the line of the bot's own file."""
-
     def broken(obs: Any, legal: Any, rng: Any) -> int:
         return int(obs[1000])
 
@@ -138,7 +131,6 @@ TUPLES = ActionSpec("legal_tuples", (4, 5), max_tuples=3)
     ("action", "mask", "legal"),
     [
         (ActionSpec("multi_discrete", (3,)), [False, True, True], [1, 2]),
-        (ActionSpec("multi_discrete", (3,)), None, [0, 1, 2]),
         (ActionSpec("multi_discrete", (3, 2)), [True, False, True, False, True], [[0, 2], [1]]),
         (KEYS, [False, True], [1]),
         (BOX, [], [(-1.0, 0.1)]),
@@ -147,7 +139,6 @@ TUPLES = ActionSpec("legal_tuples", (4, 5), max_tuples=3)
     ],
 )
 def test_a_bot_sees_what_is_legal(action: ActionSpec, mask: Any, legal: Any) -> None:
-    """In the lists in which a bot of a `Match` sees it; they are its own, so it may change them."""
     seen: list[Any] = []
 
     def look(obs: Any, options: Any, rng: np.random.Generator) -> Any:
@@ -167,21 +158,16 @@ def test_a_bot_sees_what_is_legal(action: ActionSpec, mask: Any, legal: Any) -> 
 @pytest.mark.parametrize(
     ("action", "answer", "played"),
     [
-        (BOX, (0.1,), [0.1]),
-        (ActionSpec("discrete", (3,)), np.int64(2), [2]),
         (ActionSpec("multi_discrete", (3, 2)), np.array([2, 1]), [2, 1]),
         (KEYS, [1, 0], [1, 0]),
         (MIXED, {"a": 2, "b": [-0.5], "c": (1, 0)}, [2, -0.5, 1, 0]),
         (MIXED, {"a": 2, "b": [-0.5], "c": (1, 2)}, "answered .*keys"),
-        (MIXED, {"a": 1.5, "b": [-0.5], "c": (1, 0)}, "answered 1.5"),
         (MIXED, {"a": 1, "b": [float("nan")], "c": (1, 0)}, "not within the bounds"),
-        (MIXED, {"a": 1, "b": [0.2], "c": (1, 0)}, "not within the bounds"),
         (MIXED, {"a": 1}, "it must be a dict of a, b, c"),
         (BOX, "x", "must be 1 real numbers"),
     ],
 )
 def test_bots_play_actions_of_all_kinds(action: ActionSpec, answer: Any, played: Any) -> None:
-    """As a bot of a `Match` does; they become A numbers of the action's type, legal by the game's own rule."""
     bot = BotPolicy("mine", lambda obs, legal, rng: answer, choices_of(action), CPU)
     if isinstance(played, str):
         with pytest.raises(GuardError, match=f"bot:mine: .*{played}"):
@@ -193,12 +179,51 @@ def test_bots_play_actions_of_all_kinds(action: ActionSpec, answer: Any, played:
     assert action.is_legal(given.numpy().astype(action.dtype), None).all()
 
 
-def test_bots_draw_from_the_runs_generator() -> None:
-    """The same generator gives the same decisions, another one others; greedy play draws, too."""
+def overflowing(net: ActorCritic) -> ActorCritic:
+    for weights in net.parameters():
+        weights.data.fill_(3e38)
+    return net
 
-    def play(seed: int) -> Tensor:
-        bot = BotPolicy("n", lambda obs, legal, rng: int(rng.integers(3)), choices_of(SPEC.action), CPU)
-        return bot.step(torch.zeros(50, SPEC.obs_size), None, generator=torch.Generator().manual_seed(seed))[0]  # type: ignore[arg-type]
 
-    assert torch.equal(play(1), play(1)) and not torch.equal(play(1), play(2))
-    assert isinstance(BotPolicy("n", noisy, choices_of(SPEC.action), CPU), nn.Module)
+def unwilling(net: ActorCritic) -> ActorCritic:
+    """Finite numbers, of which those of an illegal choice are the greatest once the mask is laid over them."""
+    net.actor[-1].bias.data.fill_(-1e15)
+    return net
+
+
+SPOILT = {overflowing: "gives no finite numbers", unwilling: r"plays \[\d\], which is not legal"}
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+@pytest.mark.parametrize("greedy", [False, True])
+def test_an_evaluation_plays_nothing_that_cannot_be(spoil: Any, greedy: bool) -> None:
+    good, bad = (network("kuhn", {}, seed).requires_grad_(False) for seed in (0, 1))
+    sides = Contestant("a" * 64, good), Contestant("b" * 64, spoil(bad), name="theirs@1"), Contestant("bot:random")
+
+    def meet(*pairs: tuple[int, int]) -> object:
+        return play(
+            lambda rows: registry.make("kuhn", rows=rows, threads=1, options={}),
+            [Pairing(sides[a], sides[b], 8, seed=1) for a, b in pairs],
+            Origin("e", "g"),
+            update=0,
+            greedy=greedy,
+        )
+
+    assert meet((0, 2))
+    with pytest.raises(SnapshotError, match=f"^agent theirs@1: its network {SPOILT[spoil]}.*not stored"):
+        meet((0, 2), (2, 1))
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+@pytest.mark.parametrize(("stack", "lanes"), [(False, 1), (True, 2)])
+def test_a_rollout_plays_no_opponent_that_cannot_be(spoil: Any, stack: bool, lanes: int) -> None:
+    collector = make_collector("kuhn", stack=stack, lanes=lanes)
+    collector.collect(8, 1)
+    for i in range(3):
+        spoil(collector.pool.policy(f"net-{i}"))  # type: ignore[arg-type]
+        for slot, agent in enumerate(collector.nets.agents):
+            if stack and agent == f"net-{i}":
+                collector.nets._fill(slot)
+    with pytest.raises(GuardError, match=rf"^opponent net-\d: its network {SPOILT[spoil]}") as caught:
+        collector.collect(8, 2)
+    assert caught.value.kind == "bad_opponent"

@@ -1,7 +1,6 @@
 """A run moves between machines: what differs there is said, and its matches in play go on where they can."""
 
 import copy
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,19 +11,12 @@ import pytest
 import torch
 
 import league
-from league.device import products_of
-from league.envs import registry
-from league.envs.classic.matrix import MatrixBatch, Options
-from league.errors import SnapshotError
-from league.play import randomness
-from league.play import rollout as rollout_module
 from league.play.moving import Taken
 from league.snapshots.state import load_state, save_state
 from league.store.store import Store
 from tests.helpers.cases import cases
 from tests.helpers.rollouts import make_collector, same
-from tests.helpers.runs import Notes, learned, stages, status, train
-from tests.helpers.sizes import SMALL_AGENT
+from tests.helpers.runs import Notes, learned, stages, train
 
 GPU_BYTES, CPU_BYTES = 16, 5_056
 """Of a torch generator's state."""
@@ -100,7 +92,6 @@ def of_a_longer_generator(state: dict[str, Any]) -> None:
 def test_a_state_of_another_device_goes_on_with_its_matches(
     change: Any, stopped: Path, gone_on: Path, tmp_path: Path
 ) -> None:
-    """A generator's state that is too small or too large is no error: seeded again, said, an event; matches go on."""
     folder = shutil.copytree(stopped, tmp_path / "moved")
     change_state(folder, change)
     done, said = resume(folder)
@@ -116,7 +107,6 @@ def test_a_state_of_another_device_goes_on_with_its_matches(
 
 
 def test_a_moved_run_is_seeded_by_seed_and_update(stopped: Path, gone_on: Path, tmp_path: Path) -> None:
-    """Moved twice from one state it is twice the same run, and not the one that drew on."""
     found = []
     for name in ("a", "b"):
         folder = shutil.copytree(stopped, tmp_path / name)
@@ -124,76 +114,6 @@ def test_a_moved_run_is_seeded_by_seed_and_update(stopped: Path, gone_on: Path, 
         resume(folder)
         found.append(learned(folder, "matrix-1"))
     assert found[0] == found[1] != learned(gone_on, "matrix-1")
-
-
-def test_global_generators_of_another_kind_are_seeded_and_named() -> None:
-    """Those that can be taken are, the other is seeded, whatever was drawn before."""
-    cpu = torch.device("cpu")
-    with randomness.untouched(cpu):
-        state = randomness.get_state(cpu)
-        expected = np.random.random()
-        assert randomness.set_state(state, cpu, 5) == [] and np.random.random() == expected
-        state["torch"] = torch.zeros(GPU_BYTES, dtype=torch.uint8)
-        assert randomness.set_state(state, cpu, 5) == ["torch"] and np.random.random() == expected
-        drawn = torch.rand(3)
-        assert torch.equal(drawn, torch.rand(3, generator=torch.Generator().manual_seed(5)))
-
-
-# Lanes
-
-
-def with_lanes(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has `auto` decide for so many lanes, as it would on another device."""
-    monkeypatch.setattr(rollout_module, "num_lanes", lambda config, device: number)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lanes", cases(1, slow=[2]))
-def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `overlap=auto` decides is no part of the fingerprint: another decision is said, and all matches go on."""
-    with_lanes(lanes, monkeypatch)
-    train(tmp_path / "moved", "long", *SPANNING, notes=Notes(3))
-    shutil.copytree(tmp_path / "moved", tmp_path / "whole")
-    before = Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint
-    resume(tmp_path / "whole")
-    with_lanes(3 - lanes, monkeypatch)
-    done, said = resume(tmp_path / "moved")
-    (line,) = [line for line in said if "goes on otherwise" in line]
-    assert f"lanes {lanes} -> {3 - lanes}; all 8 matches in play go on" in line
-    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
-    assert across(tmp_path / "moved", 3) == across(tmp_path / "whole", 3) != set()
-    assert Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint == before
-    assert load_state(tmp_path / "moved" / "matrix-1" / "state")["setting"]["lanes"] == 3 - lanes
-
-
-class Bare(MatrixBatch):
-    """A game that cannot regroup its matches, and for `is_refusing` cannot read its own states either."""
-
-    regroup: Any = None
-    is_refusing = False
-
-    def set_state(self, state: bytes) -> None:
-        """As the game has it."""
-        if self.is_refusing:
-            raise ValueError("the state is not of this version")
-        super().set_state(state)
-
-
-@pytest.mark.slow
-def test_matches_that_cannot_be_regrouped_are_lost_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A game that cannot regroup, one that refuses its state, and other rows: the number of matches lost is said."""
-    monkeypatch.setattr(registry, "make", lambda name, *, rows, options, **more: Bare(rows, Options(**options)))
-    with_lanes(2, monkeypatch)
-    train(tmp_path, "long", *SPANNING, notes=Notes(3))
-    said: list[str] = []
-    for stop, sets in ((5, ()), (7, ()), (None, ("env.rows=4",))):
-        with_lanes(1, monkeypatch)
-        monkeypatch.setattr(Bare, "is_refusing", stop == 7)
-        notes = Notes(stop)
-        league.resume("matrix-1", store=tmp_path / "league.duckdb", overrides=sets, callback=notes)
-        said += [line for line in notes.said if "8 matches in play are lost, since they cannot" in line]
-    assert len(said) == 3 and events(tmp_path, "moved") == said
-    assert status(tmp_path, "matrix-1")[0] == "finished"
 
 
 def flat(value: Any) -> list[Any]:
@@ -206,7 +126,6 @@ def flat(value: Any) -> list[Any]:
 
 @pytest.mark.parametrize("game", cases("brawl", "matrix", slow=["kuhn", "leduc"]))
 def test_regrouping_there_and_back_changes_nothing(game: str) -> None:
-    """Two lanes' matches taken over by one lane and back are, bit for bit, those that were; the next rollout, too."""
     first = make_collector(game, lanes=2)
     first.collect(25, 1)
     state, pool = copy.deepcopy(first.state_dict()), first.pool.state_dict()
@@ -224,81 +143,3 @@ def test_regrouping_there_and_back_changes_nothing(game: str) -> None:
             lane["opponent_state"][name] = x[:, :-1] if name in ("keys", "values") else x[:-1]  # the spare row
     assert flat({**again, "nets": None}) == flat({**state, "nets": None})
     assert same(back.collect(30, 2), first.collect(30, 2))
-
-
-def test_bf16_memories_are_taken_over_in_float32() -> None:
-    """A GPU's memory in bf16 is what a CPU's float32 memory then holds, to the last bit."""
-    first, second = make_collector(), make_collector(seed=5)
-    first.collect(25, 1)
-    state = copy.deepcopy(first.state_dict())
-    memory = state["lanes"][0]["state"]
-    memory["keys"] = memory["keys"].bfloat16()
-    second.pool.load_state_dict(first.pool.state_dict())
-    assert second.load_state_dict(state).lost == 0
-    keys = second.lanes[0].nets.state.tensors()["keys"]
-    assert keys.dtype == torch.float32 and torch.equal(keys, memory["keys"].float()) and keys.any()
-
-
-# Products and bits
-
-
-def test_what_a_precision_means_where() -> None:
-    """The words that a state keeps: only float32 is another thing on another device."""
-    cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    assert [products_of(cuda, "float32", False), products_of(cpu, "float32", True)] == ["TF32", "two bf16 a number"]
-    assert {products_of(d, "bf16", True) for d in (cpu, cuda)} == {"bf16"}
-    assert {products_of(d, "highest", True) for d in (cpu, cuda)} == {products_of(cpu, "float32", False)} == {"float32"}
-
-
-def test_a_run_of_another_version_goes_on_aloud(stopped: Path, gone_on: Path, tmp_path: Path) -> None:
-    """It is said in a line and an event, once; here it goes on bit for bit."""
-    folder = shutil.copytree(stopped, tmp_path / "old")
-    change_state(folder, lambda state: state["setting"].update(version="0.0.1"))
-    _, said = resume(folder)
-    (line,) = [line for line in said if "version of league 0.0.1 -> " in line]
-    assert events(folder, "moved") == [line]
-    assert learned(folder, "matrix-1") == learned(gone_on, "matrix-1")
-
-
-@pytest.mark.slow
-def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A longer stage on a wider machine carries the run on with its own rows, aloud; --fresh and --set do not."""
-    store, sets = tmp_path / "league.duckdb", [*SMALL_AGENT, "learner.rollout_steps=2"]
-    call = {"env": "matrix", "preset": "auto", "device": "cpu", "overrides": sets, "store": store}
-    league.train("short", **call)
-    before = Store.open(store).find_run("matrix-1")
-    monkeypatch.setattr(registry, "num_cores", lambda: 32)
-    notes = Notes(1)
-    assert league.train("long", **{**call, "overrides": [*sets, "env.rows=32"]}, callback=notes).run == "matrix-2"
-    assert "differs in" in notes.said[0]
-    notes = Notes(1)
-    assert league.train("long", **call, fresh=True, callback=notes).run == "matrix-3"
-    notes = Notes()
-    done = league.train("long", **call, callback=notes)
-    assert (done.run, done.status) == ("matrix-1", "finished")
-    assert notes.said[0] == "carrying on matrix-1 (short, same fingerprint and seed) from step 640"
-    (line,) = [line for line in notes.said if "keeps the sizes" in line]
-    assert "(64 rows, " in line and "would have 256 rows, " in line and events(tmp_path, "resumed") == [line]
-    after, rows = Store.open(store).find_run("matrix-1"), json.loads(Store.open(store).find_run("matrix-3").config)
-    assert after.fingerprint == before.fingerprint and json.loads(after.config)["env"]["rows"] == 64
-    assert rows["env"]["rows"] == 256
-
-
-def test_a_state_that_cannot_be_read_is_refused_in_a_line(stopped: Path, tmp_path: Path) -> None:
-    """Weights of another shape, or a part that is not there, name the run and what to do; the state stays."""
-    shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-
-    def without_rng(state: dict[str, Any]) -> None:
-        del state["learner"]["rng"]
-
-    def of_another_shape(state: dict[str, Any]) -> None:
-        state["learner"]["policy"]["critic.0.weight"] = torch.zeros(3, 3)
-
-    for change in (without_rng, of_another_shape):
-        change_state(tmp_path, change)
-        with pytest.raises(SnapshotError, match="run=matrix-1: its state cannot be read by this league") as caught:
-            resume(tmp_path)
-        assert "\n" not in str(caught.value) and "--fresh" in str(caught.value)
-    assert load_state(tmp_path / "matrix-1" / "state")["counters"]["update"] == 3

@@ -7,119 +7,27 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
+import league.play.graphs as module
 from league.config import load
+from league.envs import registry
 from league.errors import LeagueError
-from league.play.graphs import StepGraphs
-from league.play.opponents import NO_SLOT
-from league.play.rollout import num_lanes
+from league.play import opponents
+from league.play.graphs import CudaRecorder, StepGraphs
+from league.play.nets import NetCalls
+from league.play.opponents import NO_SLOT, Opponents, RowGroup, stacked_shape
+from league.play.rollout import Collector, num_lanes
+from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
-from league.types import EXTERNAL
+from league.types import SEATS, Origin
+from tests.helpers.capturing import Double, without_kernels
 from tests.helpers.cases import cases
-from tests.helpers.rollouts import WEIGHTS, make_collector, pool_config, same
+from tests.helpers.rollouts import BRAWL, WEIGHTS, make_collector, network, pool_config, same
 from tests.helpers.stores import empty_store
 
 
-def test_opponent_and_seat_change_only_at_a_match_end() -> None:
-    """No row changes its opponent, its learner's seat or its controllers between a match's start and its end."""
-    collector = make_collector()
-    batch = collector.lanes[0].batch
-    swaps = 0
-    for step in range(150):
-        before = (
-            list(collector.lanes[0].matches.opponents),
-            collector.lanes[0].matches.seats.copy(),
-            batch.controllers.copy(),
-        )
-        rollout = collector.collect(1, step + 1)
-        ended = rollout.ends[0].numpy()
-        assert 0 <= ended.sum() < batch.num_rows, "rows end at different times, or the test proves little"
-        for row in range(batch.num_rows):
-            now = (
-                collector.lanes[0].matches.opponents[row],
-                collector.lanes[0].matches.seats[row],
-                batch.controllers[row].tolist(),
-            )
-            if ended[row]:
-                assert now[1] == 1 - before[1][row], "the learner takes the other seat in its next match"
-                swaps += now[0] != before[0][row]
-            else:
-                assert now == (before[0][row], before[1][row], before[2][row].tolist())
-            seat, is_bot = int(collector.lanes[0].matches.seats[row]), now[0].startswith("bot:")
-            assert batch.controllers[row, seat] == EXTERNAL
-            assert (batch.controllers[row, 1 - seat] == EXTERNAL) != is_bot
-    assert swaps > 10
-
-
-def test_memory_is_cleared_for_both_seats_at_a_match_end() -> None:
-    """Where a match begins, both sides' LSTM and token counts are zero; elsewhere the learner's are not."""
-    collector = make_collector()
-    seen = 0
-    for step in range(100):
-        ended = collector.collect(1, step + 1).ends[0]
-        lane = collector.lanes[0]
-        for state in (lane.nets.state, lane.nets.opponent_state):
-            tensors = state.select(torch.arange(12)).tensors()
-            assert not tensors["hidden"][ended].any() and not tensors["count"][ended].any()
-        assert collector.lanes[0].nets.state.tensors()["count"][~ended].all()
-        seen += int(ended.sum())
-    assert seen > 10
-
-
-def test_replaying_a_rollout_gives_the_log_probabilities_of_play() -> None:
-    """Before the first optimiser step, `sequence` agrees with play to 1e-5 on a real rollout with ends inside."""
-    collector = make_collector()
-    collector.collect(17, 1)
-    rollout = collector.collect(40, 2)
-    assert rollout.ends[:-1].any() and rollout.mask is not None
-    with torch.no_grad():
-        log_prob, _, value = collector.policy.sequence(
-            rollout.obs.transpose(0, 1),
-            rollout.action.transpose(0, 1),
-            rollout.state,
-            rollout.is_first.transpose(0, 1),
-            rollout.mask.transpose(0, 1),
-        )
-    assert (log_prob.T - rollout.log_prob).abs().max() < 1e-5
-    assert (value.T - rollout.value).abs().max() < 1e-5
-
-
-def test_bf16_plays_and_replays_close_to_float32() -> None:
-    """Under bf16 autocast play and replay differ by rounding only, and the stored numbers stay float32."""
-    collector = make_collector(precision="bf16")
-    rollout = collector.collect(30, 1)
-    assert rollout.log_prob.dtype == rollout.value.dtype == rollout.next_value.dtype == torch.float32
-    arrays = (rollout.obs, rollout.action, rollout.is_first, rollout.mask)
-    obs, action, is_first, mask = (x.transpose(0, 1) for x in arrays if x is not None)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        log_prob, _, _ = collector.policy.sequence(obs, action, rollout.state, is_first, mask)
-    with torch.no_grad():
-        exact, _, _ = collector.policy.sequence(obs, action, rollout.state, is_first, mask)
-    assert 0 < (log_prob.T - exact.T).abs().max() < 0.05
-    assert (log_prob.T - rollout.log_prob).abs().max() < 0.05
-
-
-def test_rewards_are_the_weighted_terms_of_the_learners_seat() -> None:
-    """The rewards of a match sum to its stored terms times the weights, and nothing leaks over its end."""
-    collector = make_collector(rows=4)
-    rollout = collector.collect(120, 1)
-    checked = 0
-    for row in range(4):
-        ends = rollout.ends[:, row].nonzero()[:, 0].tolist()
-        results = [result for result in rollout.finished if result.row == row]
-        assert len(ends) == len(results) and [r.ordinal for r in results] == list(range(len(ends)))
-        for start, end, result in zip([0, *(e + 1 for e in ends)], ends, results, strict=False):
-            seat = result.agents.index("me")
-            expected = sum(WEIGHTS.get(term, 0.0) * pair[seat] for term, pair in result.rewards.items())
-            assert rollout.reward[start : end + 1, row].sum().item() == pytest.approx(expected, abs=1e-4)
-            assert result.steps == end + 1 - start
-            assert result.rewards["damage_dealt"][seat] * 100 == pytest.approx(result.metrics["damage_dealt"][seat])
-            checked += 1
-    assert checked >= 8
-
-
 def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
-    """SQL finds for both seats of every training match the sums of its steps' terms."""
     collector = make_collector(rows=6)
     terms = collector.lanes[0].batch.spec.reward_terms
     store = empty_store(tmp_path)
@@ -142,62 +50,7 @@ def test_stored_reward_terms_are_a_recount_of_the_steps(tmp_path: Path) -> None:
     assert fired.any(axis=0).sum() > len(terms) / 2
 
 
-@pytest.mark.parametrize("continuing", [True, False])
-def test_cut_matches_are_bootstrapped_and_ended_ones_are_not(continuing: bool) -> None:
-    """At a cut the next value is the policy's estimate of the last observation under the match's memory; else 0."""
-    collector = make_collector("matrix", rows=6, rounds=7, continuing=continuing)
-    for step in range(6):
-        collector.collect(1, step + 1)
-    state = collector.lanes[0].nets.state.select(None)
-    policy = collector.policy
-    obs = torch.from_numpy(collector.lanes[0].batch.obs)[
-        torch.arange(6), torch.from_numpy(collector.lanes[0].matches.seats)
-    ]
-    seats = torch.from_numpy(collector.lanes[0].matches.seats.copy())
-    rollout = collector.collect(1, 7)
-    assert rollout.ends.all()
-    policy.step(obs, state, greedy=True)
-    last = torch.from_numpy(collector.lanes[0].batch.final_obs)[torch.arange(6), seats]
-    expected = policy.value(last, state) if continuing else torch.zeros(6)
-    assert torch.allclose(rollout.next_value[0], expected, atol=1e-6)
-    assert continuing == bool(rollout.next_value.any())
-
-
-def test_next_values_are_those_of_the_state_reached() -> None:
-    """Within a match a step's next value is the value of the following step, the rollout's end included."""
-    collector = make_collector()
-    rollout, following = collector.collect(20, 1), collector.collect(1, 2)
-    inside = ~rollout.ends[:-1]
-    assert torch.equal(rollout.next_value[:-1][inside], rollout.value[1:][inside])
-    alive = ~rollout.ends[-1]
-    assert torch.allclose(rollout.next_value[-1][alive], following.value[0][alive], atol=1e-6)
-
-
-def test_same_seed_same_rollout_and_another_seed_another() -> None:
-    """Everything drawn comes from the seeds given."""
-    a, b, c = (make_collector(seed=seed).collect(30, 1) for seed in (1, 1, 2))
-    assert torch.equal(a.obs, b.obs) and torch.equal(a.action, b.action) and a.finished == b.finished
-    assert not torch.equal(a.action, c.action)
-
-
-def test_restored_collector_plays_on_bit_for_bit() -> None:
-    """A collector given another's state, mid-match, plays the very same next steps."""
-    first = make_collector(seed=1)
-    first.collect(25, 1)
-    state = copy.deepcopy(first.state_dict())
-    pool = first.pool.state_dict()
-    expected = first.collect(40, 2)
-    second = make_collector(seed=5)
-    second.policy.load_state_dict(first.policy.state_dict())
-    second.pool.load_state_dict(pool)
-    second.load_state_dict(state)
-    resumed = second.collect(40, 2)
-    assert torch.equal(expected.obs, resumed.obs) and torch.equal(expected.log_prob, resumed.log_prob)
-    assert torch.equal(expected.reward, resumed.reward) and expected.finished == resumed.finished
-
-
 def test_live_nets_stay_within_twice_the_targets() -> None:
-    """New targets come only when every other net has drained; rows then meet targets only; at most 2K nets live."""
     loaded: list[str] = []
     pool = Pool(pool_config(live_nets=3), lambda agent_id: loaded.append(agent_id), np.random.default_rng(0))
     rng = np.random.default_rng(1)
@@ -222,29 +75,8 @@ def test_live_nets_stay_within_twice_the_targets() -> None:
     assert changes > 20 and len(set(loaded)) > 20
 
 
-def test_opponents_follow_the_mix_and_the_sampler() -> None:
-    """Shares of the draws are those of the mix; `latest` and `recent` never reach behind their window."""
-    for sampler, reachable in (("uniform", range(20)), ("recent", range(15, 20)), ("latest", [19])):
-        mix = {"self_play": 0.8, "bot:based": 0.15, "bot:constant": 0.05}
-        config = pool_config(mix=mix, sampler=sampler, recent_window=5, live_nets=4)
-        pool = Pool(config, lambda agent_id: None, np.random.default_rng(0))
-        for i in range(20):
-            pool.admit(str(i))
-        met: set[str] = set()
-        drawn: list[str] = []
-        for _ in range(200):
-            pool.refresh_targets(set())
-            met |= set(pool.targets)
-            drawn += [pool.draw() for _ in range(20)]
-        assert met == {str(i) for i in reachable}
-        for group, share in mix.items():
-            found = sum(pool.group_of(opponent) == group for opponent in drawn) / len(drawn)
-            assert abs(found - share) < 4 * (share * (1 - share) / len(drawn)) ** 0.5
-
-
 @pytest.mark.parametrize("stack", cases(True, slow=[False]))
 def test_overlapped_play_is_play_in_turn(stack: bool) -> None:
-    """Two lanes whose games run in a worker thread give, bit for bit, the rollouts of both in turn in one thread."""
     overlapped, in_turn = (make_collector(lanes=2, stack=stack) for _ in range(2))
     in_turn.worker = None
     for update in (1, 2):
@@ -259,10 +91,9 @@ def test_overlapped_play_is_play_in_turn(stack: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "lanes, stack, joins", cases((2, True, True), slow=[(2, False, False), (1, True, False), (2, True, False)])
+    "lanes, stack, joins", cases((2, True, True), (1, False, False), slow=[(2, False, False), (2, True, False)])
 )
 def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool, joins: bool) -> None:
-    """In each form the log-probabilities are those of a replay, and a restored collector plays on bit for bit."""
     first = make_collector(lanes=lanes, stack=stack, joins=joins)
     first.collect(17, 1)
     state, pool = copy.deepcopy(first.state_dict()), first.pool.state_dict()
@@ -281,7 +112,6 @@ def test_lanes_and_stacks_replay_and_resume(lanes: int, stack: bool, joins: bool
 
 @pytest.mark.parametrize("joins", [False, True])
 def test_stacked_opponents_are_the_nets_that_rows_play(joins: bool) -> None:
-    """In a real rollout every row's frozen net wrote the memory that this net alone writes from what it saw."""
     collector = make_collector(stack=True, joins=joins, rows=12)
     collector.collect(30, 1)
     lane = collector.lanes[0]
@@ -305,7 +135,6 @@ def test_stacked_opponents_are_the_nets_that_rows_play(joins: bool) -> None:
 
 
 def test_an_error_in_a_game_of_the_worker_ends_the_rollout() -> None:
-    """What goes wrong in the other thread is raised by `collect`, and no game goes on after it."""
     collector = make_collector(lanes=2)
     stepped: list[int] = []
 
@@ -332,17 +161,257 @@ class Fails:
 
 @pytest.mark.parametrize("overlap, rows, lanes", [(True, 64, 2), (True, 65, 1), (True, 1, 1), ("auto", 2_048, 1)])
 def test_rows_that_cannot_be_halved_play_in_one_lane(overlap: Any, rows: int, lanes: int) -> None:
-    """Odd rows and a single one fall back to one batch; a CPU overlaps only when told to."""
     config = load(overrides=[f"env.rows={rows}", f"learner.overlap={str(overlap).lower()}"])
     assert num_lanes(config, torch.device("cpu")) == lanes
     assert num_lanes(config, torch.device("cuda")) == (2 if overlap == "auto" else lanes)
 
 
-def test_steps_run_as_they_are_where_there_are_no_graphs() -> None:
-    """On a CPU the setting says so in one line and changes no bit."""
+class Stack:
+    """A stack that keeps which net was put where."""
+
+    def __init__(self, num_slots: int) -> None:
+        self.num_slots = num_slots
+        self.nets: dict[int, Any] = {}
+
+    def reserve(self, num_slots: int) -> None:
+        self.num_slots = max(self.num_slots, num_slots)
+
+    def put(self, slot: int, policy: Any) -> None:
+        """A net in a slot that there is."""
+        assert slot < self.num_slots
+        self.nets[slot] = policy
+
+
+class Nets:
+    """A pool whose nets are their names."""
+
+    guests = ()
+
+    def policy(self, agent_id: str) -> Any:
+        return agent_id
+
+
+@pytest.mark.parametrize(("num_rows", "live_nets"), [(64, 4), (1000, 16), (2048, 16), (3, 4)])
+@pytest.mark.parametrize("is_skewed", [False, True])
+def test_each_seat_has_one_entry_of_its_net(num_rows: int, live_nets: int, is_skewed: bool) -> None:
+    stack, rng = Stack(2 * live_nets), np.random.default_rng(num_rows)
+    played: Any = Opponents(Nets(), stack, torch.device("cpu"), "me", num_rows, joins=True)  # type: ignore[arg-type]
+    played.refresh()
+    names = [f"net-{i}" for i in range(2 * live_nets)]
+    weights = np.array([50.0, *[1.0] * (len(names) - 1)]) if is_skewed else np.ones(len(names))
+    slots, seats = np.full(num_rows, NO_SLOT), rng.integers(0, SEATS, num_rows)
+    own = np.arange(num_rows) * SEATS + seats
+    for _ in range(20):
+        for row in np.flatnonzero(rng.random(num_rows) < 0.5):
+            is_bot = rng.random() < 0.05
+            slot = NO_SLOT if is_bot else played.enter(str(rng.choice(names, p=weights / weights.sum())))
+            played.leave(int(slots[row]))
+            slots[row] = slot
+        (group,) = played.joined(slots, own, with_learner=True)
+        width = len(group.rows) // group.num_slots
+        assert group.num_slots <= stack.num_slots and group.seats is not None and group.where is not None
+        assert torch.equal(group.rows[:num_rows], torch.arange(num_rows)), "the learner's rows come first"
+        for row in range(num_rows):
+            mine, theirs = int(group.where[own[row]]), int(group.where[own[row] ^ 1])
+            assert int(group.rows[mine]) == row and int(group.seats[mine]) == own[row]
+            assert stack.nets[mine // width] == "me"
+            if slots[row] != NO_SLOT:
+                assert int(group.rows[theirs]) == num_rows + row and int(group.seats[theirs]) == own[row] ^ 1
+                assert stack.nets[theirs // width] == played.agents[slots[row]]
+        num_played = num_rows + int((slots != NO_SLOT).sum())
+        assert int((group.rows < 2 * num_rows).sum()) == num_played, "each once; the others are the spare row"
+        assert num_rows < 8 or len(group.rows) <= 2.3 * num_played
+
+
+def collector_of(num_nets: int, live_nets: int, num_slots: int, joins: bool = False) -> Collector:
+    """Two overlapping lanes that play frozen nets alone, stacked in so many slots to begin with."""
+    nets = {f"net-{i}": network("brawl", BRAWL, 10 + i).requires_grad_(False) for i in range(num_nets)}
+    config = pool_config(mix={"self_play": 1.0}, live_nets=live_nets)
+    pool = Pool(config, nets.__getitem__, np.random.default_rng(0))
+    for agent_id in nets:
+        pool.admit(agent_id)
+    pool.refresh_targets(set())
+    return Collector(
+        [registry.make("brawl", rows=6, threads=1, options=BRAWL) for _ in range(2)],
+        network("brawl", BRAWL, 0),
+        pool,
+        NetCalls(torch.Generator().manual_seed(0), stack=StackedPolicy(nets["net-0"], num_slots), joins=joins),
+        weights=WEIGHTS,
+        origin=Origin("me", "g"),
+    )
+
+
+def with_graphs(collector: Collector) -> Double:
+    double = Double(collector.generator)
+    graphs: Any = StepGraphs(collector.generator, "float32", print, double)
+    for lane in collector.lanes:
+        lane.nets.graphs = graphs
+    return double
+
+
+@pytest.fixture
+def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nets play by torch's own operations, which a dispatch mode sees, in the padded shapes that CUDA has."""
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(opponents, "stacked_shape", lambda nets, rows, _: stacked_shape(nets, rows, cuda))
+    without_kernels(monkeypatch)
+
+
+def start(collector: Collector) -> None:
+    """Begins the matches, those of the second lane earlier, so that its matches end while those of the first go on."""
+    collector.start(1)
+    for _ in range(13):
+        collector.lanes[1].batch.step()
+
+
+def play_on(collectors: list[Collector], updates: int) -> None:
+    """Plays all of them alike, with new targets before each update."""
+    for update in range(1, updates + 1):
+        rollouts = [collector.collect(12, update) for collector in collectors]
+        assert all(same(rollouts[0], rollout) for rollout in rollouts[1:])
+        for collector in collectors:
+            collector.pool.refresh_targets(collector.opponents_in_use())
+
+
+@pytest.mark.parametrize("joins", cases(True, slow=[False]))
+def test_a_run_with_fewer_live_nets_replays_what_was_captured(as_on_cuda: None, joins: bool) -> None:
+    first = collector_of(8, 5, 10, joins)
+    start(first)
+    play_on([first], 8)
+    resumed = [collector_of(8, 1, 2, joins) for _ in range(2)]
+    double = with_graphs(resumed[1])
+    for collector in resumed:
+        collector.pool.load_state_dict(first.pool.state_dict())
+        collector.load_state_dict(first.state_dict())
+    play_on(resumed, 6)
+    assert double.replays > 0
+
+
+def group(rows: list[int]) -> RowGroup:
+    return RowGroup(-1, torch.tensor(rows), 1)
+
+
+def test_a_tensor_that_moved_drops_every_graph_that_read_it() -> None:
+    generator = torch.Generator()
+    double = Double(generator)
+    graphs: StepGraphs[Any, Any] = StepGraphs(generator, "float32", print, double)
+    shared, own = [torch.ones(3)], torch.ones(3)
+
+    def either(groups: list[RowGroup]) -> list[Tensor]:
+        return [shared[0][groups[0].rows] * 2]
+
+    def alone(groups: list[RowGroup]) -> list[Tensor]:
+        return [own[groups[0].rows] * 3]
+
+    def call(key: str) -> Tensor:
+        nets, reads = (alone, [own]) if key == "alone" else (either, shared)
+        return graphs.call(key, nets, [group([2, 0])], reads)[0]
+
+    for _ in range(3):
+        assert [float(call(key).sum()) for key in ("a", "b", "alone")] == [4, 4, 6]
+    assert double.captures == 3 and double.replays == 6
+    shared[0] = torch.full((3,), 5.0)
+    assert float(call("a").sum()) == 20 and set(graphs._known) == {"a", "alone"}
+    for _ in range(3):
+        assert [float(call(key).sum()) for key in ("a", "b", "alone")] == [20, 20, 6]
+    assert double.captures == 5
+
+
+class Philox(torch.Generator):
+    """A generator that torch 2.6 to 2.12 would have on CUDA: once a capture begins, it draws in captures alone, until
+    one ends well or it is given the state of another."""
+
+    is_captured = False
+
+    def draw(self, number: int) -> Tensor:
+        if self.is_captured != (Capture.current is not None):
+            raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
+        return torch.rand(number, generator=self)
+
+    def graphsafe_set_state(self, other: torch.Generator) -> None:
+        """Takes over the state of `other`, with all that belongs to it."""
+        self.set_state(other.get_state())
+        self.is_captured = False
+
+
+class Graph:
+    """`torch.cuda.CUDAGraph` as far as captures go."""
+
+    def register_generator_state(self, generator: Philox) -> None:
+        """What is drawn in the graph comes from it."""
+        self.generator = generator
+
+
+class Capture:
+    """`torch.cuda.graph` as it fails: leaving it raises another error and restores neither stream nor generator."""
+
+    current: "Capture | None" = None
+
+    def __init__(self, graph: Graph, **_: Any) -> None:
+        self.graph = graph
+
+    def __enter__(self) -> None:
+        Capture.current, Device.stream = self, "the capture's"
+        self.graph.generator.is_captured = Device.is_allocating = True
+
+    def __exit__(self, *error: object) -> None:
+        Capture.current = None
+        raise RuntimeError("CUDA error: operation failed due to a previous error during capture\nmore")
+
+
+class Device:
+    """What a process has one of: the current stream, and whether the allocator believes in a capture."""
+
+    stream, is_allocating = "the default", False
+
+
+@pytest.fixture
+def failing_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def end(device: int, memory: object) -> None:
+        if not Device.is_allocating:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        Device.is_allocating = False
+
+    for name, there in {
+        "graph_pool_handle": lambda: (0, 1),
+        "current_stream": lambda _: Stream(Device.stream),
+        "set_stream": lambda stream: setattr(Device, "stream", stream.name),
+        "CUDAGraph": Graph,
+        "graph": Capture,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, there)
+    monkeypatch.setattr(torch._C, module.END_ALLOCATION[0], end, raising=False)
+    monkeypatch.setattr(Capture, "current", None)
+    monkeypatch.setattr(Device, "stream", "the default")
+
+
+class Stream:
+    """`torch.cuda.Stream` as far as names go."""
+
+    device_index = 0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@pytest.mark.parametrize("fails_in_work", [True, False])
+def test_a_capture_that_fails_leaves_plain_calls_that_work(failing_cuda: None, fails_in_work: bool) -> None:
     said: list[str] = []
-    a, b = make_collector(lanes=2, stack=True), make_collector(lanes=2, stack=True)
-    for lane in b.lanes:
-        lane.nets.graphs = StepGraphs(b.generator, "float32", said.append)
-    assert same(a.collect(20, 1), b.collect(20, 1))
-    assert said == ["learner.compile: cpu has no CUDA graphs; steps run as they are"] * 2
+    generator, plain = (Philox().manual_seed(3) for _ in range(2))
+    graphs: StepGraphs[Any, Any] = StepGraphs(generator, "float32", said.append, CudaRecorder(generator, "float32"))
+
+    def nets(groups: list[RowGroup]) -> list[Tensor]:
+        drawn = [generator.draw(4)]
+        if Capture.current is not None and fails_in_work:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+        return drawn
+
+    for _ in range(5):
+        drawn = graphs.call("a", nets, [group([0])], [])[0]
+        assert torch.equal(drawn, torch.rand(4, generator=plain))
+    assert Device.stream == "the default" and not Device.is_allocating
+    cause = (
+        "operation not permitted when stream is capturing" if fails_in_work else "operation failed due to a previous"
+    )
+    assert len(said) == 1 and f"no CUDA graph can be made (CUDA error: {cause}" in said[0]

@@ -22,10 +22,11 @@ from league.play.pairings import Contestant, Pairing
 from league.play.rollout import Collector
 from league.play.turns import LaneTurns
 from league.store.store import Store
-from league.types import DRAW, SEATS, Origin, Rollout, Turns, Watched
+from league.types import DRAW, SEATS, Origin, Rollout, Watched
 from tests.helpers import relay
 from tests.helpers.cases import cases
-from tests.helpers.rollouts import WEIGHTS, make_collector, network, same
+from tests.helpers.matches import OpenHands, Waltz
+from tests.helpers.rollouts import WEIGHTS, make_collector, same
 from tests.helpers.runs import stopping
 from tests.helpers.sizes import TINY
 
@@ -39,11 +40,7 @@ def _registered() -> Iterator[None]:
     registry._games.pop("relay")
 
 
-# A network whose memory is a number that all it saw and decided went into, and the game played with it row by row
-
-
 def digest(memory: int, obs: np.ndarray[Any, Any], factor: int) -> int:
-    """`memory` after one more look."""
     weights = np.arange(1, len(obs) + 1)
     return (memory * factor + int((obs.astype(np.int64) + 2) @ weights)) % MODULUS
 
@@ -189,7 +186,6 @@ def views_of(watched: Watched | None, t: int, row: int) -> list[list[float]]:
 
 @pytest.mark.parametrize("lanes, alternating", cases((2, True), slow=[(1, True), (1, False), (2, False)]))
 def test_a_rollout_is_its_rows_one_by_one(alternating: bool, lanes: int) -> None:
-    """Observations, actions, memories of both sides, rewards, ends, cut values and views, against bots and nets."""
     rows, steps = 12, (17, 9, 14)
     collector = make_collector(
         "relay",
@@ -239,14 +235,6 @@ def test_a_rollout_is_its_rows_one_by_one(alternating: bool, lanes: int) -> None
     assert seen_cuts and bool(seen_views) != alternating
 
 
-def test_matches_without_a_decision_are_matches_too() -> None:
-    """Some are over before the learner is to act: they are results, and no step of the rollout is theirs."""
-    collector = make_collector("relay", 12, make_net=lambda _game, _options, seed: Digest(seed))
-    rollout = collector.collect(60, 1)
-    assert len(rollout.finished) > int(rollout.ends.sum()) > 40
-    assert rollout.is_first.sum() <= rollout.ends.sum() + 12
-
-
 def segment(rollout: Rollout, dtype: torch.dtype = torch.float32) -> Any:
     """The arguments of `Policy.sequence` for a whole rollout."""
     mask = None if rollout.mask is None else rollout.mask.transpose(0, 1)
@@ -269,45 +257,7 @@ def test_learning_sees_what_play_saw(stack: bool) -> None:
     assert (without.T - rollout.log_prob).abs().max() > 1e-4
 
 
-def test_learning_sees_what_play_saw_to_the_last_digit() -> None:
-    """The same in float64: the order of tokens, their matches' borders and the ring are exact."""
-    policy = network("relay", {}, 0).double()
-    state, memory = policy.initial_state(1), policy.initial_state(1)
-    generator = np.random.default_rng(0)
-    obs = torch.from_numpy(generator.normal(size=(1, 40, 8)))
-    kinds = generator.random(40) < 0.4  # views
-    first = generator.random(40) < 0.15
-    kinds[-1] = False
-    action, log_prob, starts, before, views, steps = [], [], [], [], [], []
-    begins = True
-    for i in range(40):
-        if first[i] and i:
-            state.clear(torch.tensor([0]))
-            while before and before[-1] == len(steps):  # of a match that is over
-                before.pop()
-                views.pop()
-            begins = True
-        if kinds[i]:
-            policy.watch(obs[:, i], state)
-            before.append(len(steps))
-            views.append(obs[:, i])
-            continue
-        chosen, chance, _ = policy.step(obs[:, i], state, generator=torch.Generator().manual_seed(i))
-        steps.append(obs[:, i])
-        action.append(chosen)
-        log_prob.append(chance)
-        starts.append(begins)
-        begins = False
-    watched = Watched(torch.stack(views), torch.tensor(before)[:, None])
-    found, _, _ = policy.sequence(
-        torch.stack(steps, 1), torch.stack(action, 1), memory, torch.tensor(starts)[None], None, watched
-    )
-    assert len(before) > 5 and sum(starts) > 2
-    assert (found[0] - torch.stack(log_prob)[:, 0]).abs().max() < 1e-10
-
-
 def test_a_game_in_which_both_always_act_plays_as_one_without_turns() -> None:
-    """The matrix game with `to_act` true everywhere gives the rollouts of the matrix game, bit for bit."""
     plain, turned = make_collector("matrix", 8), make_collector("matrix", 8)
     for lane in turned.lanes:
         lane.batch.to_act = np.ones((8, SEATS), np.bool_)  # type: ignore[attr-defined]
@@ -319,17 +269,7 @@ def test_a_game_in_which_both_always_act_plays_as_one_without_turns() -> None:
         assert same(expected, found)
 
 
-@pytest.mark.slow
-def test_overlapped_lanes_play_what_lanes_in_turn_play() -> None:
-    """A worker thread for the games changes nothing, however many replies each lane needs."""
-    overlapped, in_turn = make_collector("relay", 12, lanes=2), make_collector("relay", 12, lanes=2)
-    in_turn.one_by_one()
-    for update in range(1, 5):
-        assert same(overlapped.collect(11, update), in_turn.collect(11, update))
-
-
 def test_a_game_that_forgets_the_learner_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line names row and seat, instead of a run that hangs."""
     collector: Collector = make_collector("relay", 4)
     batch: Any = collector.lanes[0].batch
 
@@ -342,9 +282,6 @@ def test_a_game_that_forgets_the_learner_is_said(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("league.play.lanes.MAX_WAIT", 30)
     with pytest.raises(GuardError, match=r"relay, match 1\..*has not been to act for 30 steps"):
         collector.collect(20, 1)
-
-
-# Evaluation
 
 
 def test_evaluation_is_its_matches_one_by_one() -> None:
@@ -383,20 +320,7 @@ def play_one(seed: int, salts: list[int]) -> tuple[int, int, list[float]]:
                 memory[who] = digest(memory[who], game.obs[0, who], WATCHED)
 
 
-def test_rows_that_are_done_play_nothing_illegal() -> None:
-    """A game that refuses illegal actions is evaluated to its end, in turns or not, however unlike its matches are."""
-    net = Contestant("net-0", network("relay", {}, 1))
-    for kind in (relay.RelayBatch, relay.TogetherBatch):
-        assert isinstance(kind(1, relay.Options()), Turns) == (kind is relay.RelayBatch)
-        pairing = Pairing(net, Contestant("bot:first"), 80, 3)
-        rows = evaluation.play(
-            lambda count, kind=kind: kind(count, relay.Options()), [pairing], Origin("e", "g"), update=1
-        )
-        assert len(rows) == 80 and len({row.steps for row in rows}) > 5
-
-
 def test_a_match_that_never_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An evaluation of it is one line, not a process that hangs."""
     monkeypatch.setattr(evaluation, "MAX_STEPS", 50)
     monkeypatch.setattr(relay, "length", lambda seed: 10**9)
     pairing = Pairing(Contestant("bot:first"), Contestant("bot:first"), 4, 3)
@@ -404,11 +328,7 @@ def test_a_match_that_never_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
         evaluation.play(lambda count: relay.make(count, 1, relay.Options()), [pairing], Origin("e", "g"), update=1)
 
 
-# Whole runs
-
-
 def test_a_run_of_a_game_in_turns_stops_and_goes_on(tmp_path: Path) -> None:
-    """Bit for bit, with strict masks; its steps are the learner's decisions."""
     rows = []
     sets = [*TINY, "rewards.points=1", "env.strict_masks=true", "run.evaluate_every=32"]
     for name in ("whole", "broken"):
@@ -452,3 +372,30 @@ def part_of(rollout: Rollout, rows: Tensor, width: int | None) -> Rollout:
         assert (watched.before[width:] == rollout.obs.shape[0]).all()
         watched = Watched(watched.obs[:width], watched.before[:width])
     return Rollout(**tensors, state=rollout.state.select(rows), finished=[], watched=watched)
+
+
+@pytest.fixture(autouse=True)
+def _games(monkeypatch: pytest.MonkeyPatch) -> None:
+    games = {"openhands": OpenHands.as_game(), "waltz": Waltz.as_game()}
+    monkeypatch.setattr(registry, "_games", {**registry._games, **games})
+
+
+@pytest.mark.parametrize(("game", "stack"), [("openhands", True), ("waltz", False)])
+def test_learning_reads_the_tokens_of_play(game: str, stack: bool) -> None:
+    collector = make_collector(game, 10, stack=stack, precision="highest")
+    with products("highest"), torch.no_grad():
+        collector.collect(13, 1)
+        rollout = collector.collect(30, 2)
+        log_prob, _, value = collector.policy.sequence(*segment(rollout))
+        without, _, _ = collector.policy.sequence(*segment(rollout)[:-1])
+    assert rollout.ends.any() and rollout.action.dtype == (torch.float32 if game == "waltz" else torch.int64)
+    assert (log_prob.T - rollout.log_prob).abs().max() < 2e-5 and (value.T - rollout.value).abs().max() < 1e-5
+    spec = collector.spec
+    start, stop = spec.opponent_slice
+    tokens = rollout.obs[..., start:stop]
+    assert (tokens != 0).any() and (tokens == 0).all(-1).any()
+    if game == "waltz":  # seat 1 goes twice, and seat 0 looks on
+        assert rollout.watched is not None and (without.T - rollout.log_prob).abs().max() > 1e-4
+        there = rollout.watched.before < 30
+        seen = rollout.watched.obs[there][:, start:stop]
+        assert len(seen) > 5 and (seen != 0).any(-1).all()

@@ -12,7 +12,6 @@ import torch
 
 from league.config import load
 from league.config.models import PoolConfig
-from league.envs.classic import matrix
 from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
@@ -32,7 +31,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`benchmarks.nashconv`, imported from the root."""
     monkeypatch.syspath_prepend(str(ROOT))
     return importlib.import_module("benchmarks.nashconv")
 
@@ -44,7 +42,6 @@ def match(agents: tuple[str, str], payoff: tuple[float, float], win: tuple[float
 
 
 def test_mean_margins_are_of_the_weighted_rewards() -> None:
-    """Half the difference of both seats' weighted rewards, averaged over the matches with each opponent."""
     games = [
         match(("new", "a"), (3.0, -3.0), (1.0, -1.0)),
         match(("a", "new"), (1.0, -1.0), (1.0, -1.0)),
@@ -55,7 +52,6 @@ def test_mean_margins_are_of_the_weighted_rewards() -> None:
 
 
 def test_measured_payoffs_are_what_the_sampler_mixes(tmp_path: Path) -> None:
-    """Where payoffs were measured, `nash` draws by them: biased rock-paper-scissors gives (1/16, 10/16, 5/16)."""
     config: PoolConfig = load(env="matrix", overrides=["pool.sampler=nash", "pool.epsilon=0.0"]).pool
     pool = Pool(config, lambda agent: None, np.random.default_rng(0))  # type: ignore[arg-type, return-value]
     for name in ("rock", "paper", "scissors"):
@@ -69,7 +65,6 @@ def test_measured_payoffs_are_what_the_sampler_mixes(tmp_path: Path) -> None:
 
 
 def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Path) -> None:
-    """In Kuhn poker every measured payoff is within 5 standard errors of the exact one of the two frozen strategies."""
     store, games = tmp_path / "league.duckdb", 600
     sets = ["run.total_steps=8192", "pool.snapshot_every=2048", f"pool.payoff_games={games}"]
     run = bench.train("kuhn", 0, store, [*sets, "env.rows=64", "learner.learning_rate=1e-2"])
@@ -86,7 +81,6 @@ def test_measured_payoffs_are_the_snapshots_own(bench: ModuleType, tmp_path: Pat
 
 
 def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many snapshots there are: the newest and `NETS_AT_ONCE` others; all are met, each loaded once."""
     sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
     config, _, device, _ = settle("smoke", "fast", "matrix", None, sets)
     row = new_row("r", config, 0, "smoke", "f" * 64, device)
@@ -114,54 +108,10 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(pool.results.measured[pool.snapshots[-1]]) == pool.snapshots[:-1]
 
 
-def test_curve_of_snapshots_known_by_hand(bench: ModuleType) -> None:
-    """Rock, paper and scissors join in turn: the Nash mixture is the newest until all are there. The mean of the last
-    half of the mixtures is then of paper and the equilibrium. In a matrix game NashConv is 2 max(A x)."""
-    payoff = np.array([[0.0, -0.5, 1.0], [0.5, 0.0, -0.1], [-1.0, 0.1, 0.0]])
-    tree = matrix.tree(matrix.Options(payoff=payoff.tolist(), rounds=1))
-    points = bench.curve([0, 10, 20], np.repeat(np.eye(3)[:, None], 2, axis=1), tree)
-    rock, paper, scissors = np.eye(3)
-    equilibrium = np.array([1.0, 10.0, 5.0]) / 16
-    expected = {
-        "newest": [rock, paper, scissors],
-        "nash": [rock, paper, equilibrium],
-        "uniform": [rock, (rock + paper) / 2, np.full(3, 1 / 3)],
-        "average": [rock, paper, (paper + equilibrium) / 2],
-    }
-    for kind, strategies in expected.items():
-        values = [2 * (payoff @ strategy).max() for strategy in strategies]
-        assert [getattr(point, kind) for point in points] == pytest.approx(values, abs=1e-4), kind
-    assert [point.support for point in points] == [1, 1, 3]
-    assert [point.gain for point in points] == pytest.approx([0.0, 0.5, 0.1])
-
-
 @pytest.mark.slow
 def test_league_finds_the_equilibrium_of_biased_rock_paper_scissors(bench: ModuleType, tmp_path: Path) -> None:
-    """PSRO ends below a NashConv of 0.02, from 1/3 uniform (0.2 is where plain best responses to paper stop)."""
     store, game = tmp_path / "league.duckdb", "biased rock-paper-scissors"
     run = bench.train(game, 0, store)
     points = bench.curve(*bench.behaviours(store, run))
     assert points[0].newest > 0.3 and points[-1].nash < 0.02
     assert points[-1].newest > 0.02, "the last network alone is a best response, no equilibrium"
-
-
-@pytest.mark.slow
-def test_league_comes_near_an_equilibrium_of_kuhn_poker(bench: ModuleType, tmp_path: Path) -> None:
-    """PSRO's Nash mixture ends below NashConv 0.2, from 11/12 uniform (seed 0 reaches 0.09, the worst 0.29)."""
-    store = tmp_path / "league.duckdb"
-    run = bench.train("kuhn", 0, store)
-    points = bench.curve(*bench.behaviours(store, run))
-    assert points[0].newest > 0.8 and points[-1].nash < 0.1
-
-
-def test_picture_of_curves(bench: ModuleType) -> None:
-    """Every kind of curve is drawn in its colour, a panel a game, two side by side."""
-    points = [(0, 0.9, 0.9, 0.9, 0.9, 1), (100, 0.5, 0.1, 0.3, 0.2, 2)]
-    one = bench.draw([{"game": "kuhn", "seed": 0, "curve": points}])
-    games = ("kuhn", "rock-paper-scissors", "leduc")
-    three = bench.draw([{"game": game, "seed": 0, "curve": points} for game in games])
-    assert three.width == one.width and three.height > one.height + bench.PANEL[1]
-    for left, top in ((0, 60), (one.width // 2, 60), (0, one.height)):
-        panel = three.crop((left, top, left + one.width // 2, top + one.height - 60))
-        drawn = {colour for _, colour in panel.getcolors(1 << 20)}
-        assert set(bench.CURVES.values()) <= drawn

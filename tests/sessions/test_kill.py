@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import statistics
 import subprocess
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +16,9 @@ from league.boards.standings import leaderboard
 from league.snapshots import io as snapshot_files
 from league.snapshots.state import load_state
 from league.store.store import Store
-from league.training.run import Counters
 from tests.helpers import processes
 from tests.helpers.cases import cases
-from tests.helpers.phases import Told
+from tests.helpers.phases import ASIDE, Told
 from tests.helpers.sizes import SMALL, as_options
 from tests.helpers.states import learned_state
 
@@ -58,15 +55,12 @@ CASES = [
     pytest.param(
         Case("matrix", 100_000, 50, 60, ("pool.snapshot_every=512", "run.evaluate_every=640")),
         id="fifty",
-        marks=[pytest.mark.slow, pytest.mark.timeout(5400)],
+        marks=pytest.mark.timeout(5400),
     ),
     pytest.param(
-        Case(
-            *("brawl", 12_800, 10, 60),
-            ("env.time_limit_seconds=4", "pool.snapshot_every=512", "run.evaluate_every=1280"),
-        ),
+        Case("brawl", 12_800, 10, 60, ("env.time_limit_seconds=4", "pool.snapshot_every=512")),
         id="brawl",
-        marks=[pytest.mark.slow, pytest.mark.timeout(5400)],
+        marks=pytest.mark.timeout(5400),
     ),
 ]
 
@@ -75,18 +69,6 @@ def rows(store: Store, table: str, run: str) -> list[tuple[Any, ...]]:
     """A run's rows of one of `TABLES`, hashable."""
     _, found = store.query(TABLES[table].format(run=run))
     return [tuple(repr(x) if isinstance(x, dict | float) else x for x in row) for row in found]
-
-
-def slow_elo(store: Store, run: str) -> float:
-    """The learner's Elo, move by move from the rows: start 1000, K = 32 (Elo 1978, section 1.4)."""
-    columns = 'seat0_agent, seat1_agent, winner, "update", "row", ordinal'
-    _, games = store.query(f"SELECT {columns} FROM match WHERE run = '{run}' AND kind = 'training'")
-    points: dict[str, float] = {}
-    for seat0, seat1, winner, *_ in sorted(games, key=lambda game: game[3:]):
-        a, b = points.get(seat0, 1000.0), points.get(seat1, 1000.0)
-        change = 32 * ({0: 1.0, 1: 0.0, None: 0.5}[winner] - 10 ** (a / 400) / (10 ** (a / 400) + 10 ** (b / 400)))
-        points[seat0], points[seat1] = a + change, b - change
-    return points[run]
 
 
 def arguments(case: Case, run: str) -> list[str]:
@@ -104,31 +86,20 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> None:
-    """Killed at random moments and in every phase, and resumed, it ends with the rows, ratings and state of an unbroken
-    run; no row that was ever seen is lost or changed, and every snapshot of the store loads after every kill."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     broken.mkdir()
     assert call(whole, *arguments(case, "it")).returncode == 0
     rng = random.Random(case.kills)
     first = Told(*arguments(case, "it"), cwd=broken)
-    assert first.until("save the state", 3)
-    hits = Counter([first.kill()])
+    assert first.until("save the state", 3) and first.kill()
     store = Store.open(broken / "runs")
     seen = {table: dict[Any, None]() for table in TABLES}
-    kept = {table: dict[Any, None]() for table in TABLES}
-    recoveries = []
-
     for number in range(1, case.kills):
-        for table in TABLES:  # what a checkpoint covers stays from then on
+        for table in TABLES:
             now = rows(store, table, "it")
             assert len(set(now)) == len(now)
-            assert kept[table].keys() <= set(now), (number, table, hits)
             seen[table] |= dict.fromkeys(now)
-        saved = Counters(**load_state(broken / "runs" / "it" / "state")["counters"])
-        kept["match"] |= {row: None for row in seen["match"] if row[2] <= saved.update}
-        kept["metric"] |= {row: None for row in seen["metric"] if row[1] <= saved.update}
-        kept["snapshot"] |= {row: None for row in seen["snapshot"] if row[2] <= saved.update}
         for snapshot in store.snapshots("it"):
             manifest, _ = snapshot_files.load(broken / "runs" / snapshot.path)
             assert manifest.agent_id == snapshot.agent_id
@@ -144,10 +115,7 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
             is_there = life.until(target) if target in STARTING else life.until("play") and life.until(target)
             assert is_there, life.seen[-5:]
         time.sleep(rng.expovariate(1 / 0.005))
-        phase = life.kill()
-        assert phase, f"the run ended by itself before kill {number}: {life.seen[-3:]}"
-        hits[phase] += 1
-        recoveries += [seconds for seconds in [life.after("play")] if seconds is not None]
+        assert life.kill(), f"the run ended by itself before kill {number}: {life.seen[-3:]}"
 
     end = call(broken, "resume", "it")
     assert end.returncode == 0, end.stderr
@@ -159,14 +127,9 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
             assert seen[table].keys() <= set(now), table
     states = [learned_state(folder / "runs" / "it") for folder in (whole, broken)]
     assert states[0] == states[1] and any("learner" in path for path in states[0])
-    board = leaderboard(store)
-    assert board == leaderboard(unbroken)
-    assert board.boards[0].learners[0].elo == pytest.approx(slow_elo(store, "it"), abs=1e-9)
+    assert leaderboard(store) == leaderboard(unbroken)
     files = {path.name for path in (broken / "runs" / "it" / "snapshots").iterdir()}
     assert files == {Path(snapshot.path).name for snapshot in store.snapshots("it")}
-    where = ", ".join(f"{phase} {count}" for phase, count in sorted(hits.items()))
-    print(f"\n{case.env}: {sum(hits.values())} kills: {where}")
-    print(f"seconds to be back at play: median {statistics.median(recoveries):.2f}, worst {max(recoveries):.2f}")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +137,6 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
     cases("play", slow=["wire", "save the state", "snapshot", "learn"]),
 )
 def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None:
-    """`runs` says that it died and `resume` begins it at step 0; where it has written nothing its name is free."""
     case, is_known = Case("matrix", 1_280, 0, 0, ()), phase != "wire"
     life = Told(*arguments(case, "it"), cwd=tmp_path, hold=phase)
     assert life.until(phase) and life.kill() == phase
@@ -204,7 +166,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("phase", "times"), cases(("meet", 2), slow=[("meet", 1), ("end a gate", 1)]))
 def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
-    """It counts as an attempt and promotes nobody; the next gate writes that it was broken off, its games too."""
     folder = shutil.copytree(trained, tmp_path / "copy")
     gate = ("gate", "it", "--max-games", "200")
     life = Told(*gate, cwd=folder)
@@ -222,7 +183,6 @@ def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_
 
 
 def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) -> None:
-    """Killed before its folder has its name, it left nothing; killed at any time after, all; it can be run again."""
     rng = random.Random(1)
     count = "SELECT (SELECT count(*) FROM match WHERE run LIKE 'import-%'), (SELECT sum(matches) FROM import)"
     for number in range(4):
@@ -239,7 +199,6 @@ def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("times", cases(3, slow=[1]))
 def test_a_killed_pruning_is_finished_by_the_next(times: int, trained: Path, tmp_path: Path) -> None:
-    """No agent is there in part, none is marked that has files, and pruning again leaves what pruning once leaves."""
     folder, once = (shutil.copytree(trained, tmp_path / name) for name in ("killed", "once"))
     prune = ("snapshots", "prune", "--keep", "1")
     life = Told(*prune, cwd=folder)
@@ -254,3 +213,39 @@ def test_a_killed_pruning_is_finished_by_the_next(times: int, trained: Path, tmp
     left = [sorted(path.name for path in (place / "runs/it/snapshots").iterdir()) for place in (folder, once)]
     assert left[0] == left[1] and len(left[0]) < len(store.snapshots("it"))
     assert left[0] == sorted(Path(row.path).name for row in store.snapshots("it") if row.pruned_at is None)
+
+
+CASE = Case("matrix", 1_280, 0, 0, ("pool.snapshot_every=128", "run.evaluate_every=640"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert call(folder, *arguments(CASE, "it")).returncode == 0
+    return folder
+
+
+def on_disk(folder: Path) -> set[str]:
+    """The agent ids of the snapshots whose files are whole."""
+    found = (folder / "runs/it/snapshots").glob("[0-9]*")
+    return {snapshot_files.load(path)[0].agent_id for path in found}
+
+
+@pytest.mark.parametrize(
+    ("phase", "times"), cases(("write a snapshot", 3), slow=[("sync a file", 1), ("sync a file", 6)])
+)
+def test_a_kill_while_they_are_written(phase: str, times: int, whole: Path, tmp_path: Path) -> None:
+    life = Told(*arguments(CASE, "it"), cwd=tmp_path)
+    assert life.until(phase + ASIDE, times)
+    assert life.kill()
+    store = Store.open(tmp_path / "runs/league.duckdb")
+    named = {row.agent_id for row in store.snapshots("it")}
+    if (tmp_path / "runs/it/state/state.json").exists():
+        named |= {*load_state(tmp_path / "runs/it/state")["pool"]["snapshots"]}
+    assert named <= on_disk(tmp_path)
+    resumed = call(tmp_path, "resume", "it")
+    assert resumed.returncode == 0, resumed.stderr
+    for table in TABLES:
+        assert rows(store, table, "it") == rows(Store.open(whole / "runs/league.duckdb"), table, "it"), table
+    assert {row.agent_id for row in store.snapshots("it")} == on_disk(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +48,27 @@ ALL: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user in an empty folder with files of parts, who has named nothing; gives the file of the bot and sampler."""
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    shutil.copy(GRU, here / "gru.py")
-    (here / "mine.py").write_text(PARTS)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user in a folder with files of a game and of parts, who has named nothing."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    shutil.copy(GRU, folder / "gru.py")
+    (folder / "mine.py").write_text(PARTS)
+    write_game(folder / "game.py")
     with new_user(tmp_path):
-        yield here / "mine.py"
+        yield folder
+
+
+@pytest.fixture
+def user(here: Path) -> Path:
+    """The file of a bot and a sampler."""
+    return here / "mine.py"
+
+
+@pytest.fixture
+def game(here: Path) -> Path:
+    return here / "game.py"
 
 
 def train(run: str = "r", *more: str, **given: Any) -> Any:
@@ -80,7 +91,6 @@ def again(call: Callable[[], Any]) -> Any:
 
 
 def call(*words: str, raises: bool = False) -> Any:
-    """The command line in this process."""
     done = CliRunner().invoke(app, words)
     if raises and done.exception is not None:
         raise done.exception
@@ -88,12 +98,10 @@ def call(*words: str, raises: bool = False) -> Any:
 
 
 def row(run: str = "r") -> Any:
-    """Its row."""
     return Store.open("runs/league.duckdb").find_run(run)
 
 
 def test_every_command_finds_the_parts_of_a_run_again(user: Path) -> None:
-    """Each in a process of its own, by what was named once; the run that was stopped is the one that was not."""
     train("whole", **ALL)
     forget()
     with stopping(1):
@@ -124,24 +132,7 @@ def test_every_command_finds_the_parts_of_a_run_again(user: Path) -> None:
     assert own["policy"] == "GRU" and own["type"] == "gru.GRU" and own["source"]["thing"] == "GRU"
 
 
-@pytest.mark.slow
-def test_the_other_commands_find_them_too(user: Path) -> None:
-    """Tournaments, gates, films and exploiters, also such as are stopped."""
-    train(**ALL)
-    assert again(lambda: league.tournament(["r", "r@0"], bots=True, own_bots="mine.py:last", games=2)).games == 30
-    assert again(lambda: league.gate("r", "bot:last", max_games=2))
-    assert again(lambda: league.watch("r", "bot:last", "film.png")).pictures == 1
-    for agent, env in (("r", None), ("bot:last", "matrix")):
-        run, sets = f"against-{agent[0]}", [*TINY, "run.total_steps=96"]
-        with stopping(1):
-            again(
-                partial(league.train, against=agent, steps=96, games=2, run=run, env=env, overrides=sets if env else ())
-            )
-        assert again(partial(league.resume, run)).status == "finished"
-
-
 def test_the_options_are_the_same_in_every_command(user: Path) -> None:
-    """`--bot`, `--sampler` and `--policy` train, evaluate and check; what cannot be is one line with exit code 2."""
     words = ["--bot", "mine.py:last", "--sampler", "mine.py:hard", "--policy", "gru.py"]
     assert call("train", "--stage", "smoke", "--env", "matrix", "--run", "r", *words, *as_options(SETS)).exit_code == 0
     assert row().fingerprint and list(json.loads(row().config)["parts"]["policies"]) == ["GRU"]
@@ -159,7 +150,6 @@ def test_the_options_are_the_same_in_every_command(user: Path) -> None:
 
 
 def test_what_has_changed_is_asked_for_and_is_an_event(user: Path) -> None:
-    """A refusal changes nothing. Named again the run goes on, is told of once, and is no other run's equal any more."""
     with stopping(1):
         train(**ALL)
     before = row()
@@ -181,14 +171,13 @@ def test_what_has_changed_is_asked_for_and_is_an_event(user: Path) -> None:
 
 
 def test_nothing_runs_that_was_not_named_here(user: Path, tmp_path: Path) -> None:
-    """Another user's store is read, and not a line of its parts runs; what was named as a bot is no sampler."""
     train(**ALL)
     ran = times_run(user.parent)
     with new_user(tmp_path / "other"):
         calls = (
             lambda: league.evaluate("r", "r@0", games=2),
             lambda: league.evaluate("bot:last", "bot:random", games=2, env="matrix"),
-            lambda: league.train(against="r", steps=32, games=2),
+            lambda: league.exploit("r", 32, games=2),
             lambda: league.load("r"),
         )
         for call in calls:
@@ -200,7 +189,6 @@ def test_nothing_runs_that_was_not_named_here(user: Path, tmp_path: Path) -> Non
 
 
 def test_objects_in_python_are_the_same_parts(user: Path) -> None:
-    """As functions and classes or by address: the same code. In another process they must be named again."""
     import sys
 
     sys.path.insert(0, str(user.parent))
@@ -226,20 +214,6 @@ def test_objects_in_python_are_the_same_parts(user: Path) -> None:
             del sys.modules[name]
 
 
-@pytest.mark.slow
-def test_a_bot_that_nobody_trains_against_is_met_in_evaluations(user: Path) -> None:
-    """It learns what it learns without, under the same fingerprint."""
-    plain = (*TINY, "pool.mix={self_play=1.0}")
-    league.train("smoke", env="matrix", run="without", overrides=plain)
-    league.train("smoke", env="matrix", run="with", overrides=plain, bots={"held-out": "mine.py:last"})
-    assert row("without").fingerprint == row("with").fingerprint
-    assert learned(Path("runs"), "without") == learned(Path("runs"), "with")
-    store = Store.open("runs/league.duckdb")
-    assert any("bot:held-out" in match.agents for match in store.matches("with", "evaluation"))
-    [known] = [agent for agent in store.agents(row("with").game_id) if agent.agent_id == "bot:held-out"]
-    assert known.source is not None and known.source.address == f"{user}:last"
-
-
 FAILING = """
 _calls = []
 
@@ -254,7 +228,6 @@ def worse(*given):
 
 @pytest.mark.parametrize("kind", cases("bot", slow=["sampler"]))
 def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
-    """One line with its name and line; mended and named again, the run goes on from its last whole update."""
     bot = "[given[1][0] for _ in '1'][0]" if kind == "bot" else "[1.0] * len(given[0].members)"
     late = 40 if kind == "bot" else 3
     Path("bad.py").write_text(FAILING.format(bot).replace("LATE", str(late)))
@@ -270,22 +243,6 @@ def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
     assert row().status == "failed" and 0 < row().steps < 96
     Path("bad.py").write_text(Path("bad.py").read_text().replace("on purpose", "").replace("> ", "< 0 > "))
     assert league.resume("r", **{key: x for key, x in given.items() if "bad" in x}).status == "finished"
-
-
-@pytest.mark.slow
-def test_learners_of_a_league_have_them_too(user: Path) -> None:
-    """In turns, stopped and resumed in another process."""
-    Path("l.toml").write_text('turn_steps = 32\n[learners.a]\nrole = "main"\n[learners.b]\nrole = "league_exploiter"\n')
-    sets = (*TINY, "run.total_steps=96", "pool.mix={self_play=0.5, some=0.5}", "pool.groups={some=['bot:last']}")
-    line = refusal(lambda: league.train(league="l.toml", env="matrix", run="L", overrides=sets, **ALL))
-    assert "by their roles, not by pool.sampler" in line and "--set pool.group_sampler=hard" in line
-    with stopping(2):
-        sets = (*sets, "pool.group_sampler=hard")
-        league.train(league="l.toml", env="matrix", run="L", overrides=sets, **ALL)
-    forget()
-    assert league.resume("L").status == "finished"
-    for run in ("L.a", "L.b"):
-        assert any("bot:last" in match.agents for match in Store.open("runs/league.duckdb").matches(run, "training"))
 
 
 def test_a_games_module_carries_bots(user: Path) -> None:
@@ -307,7 +264,7 @@ def test_a_games_module_carries_bots(user: Path) -> None:
 
 OUTSIDE = """
 import torch
-from GRU_MODULE import GRU
+from gru_outside import GRU
 
 
 class Net(GRU):
@@ -317,30 +274,109 @@ class Net(GRU):
 
     def value(self, *given, **more):
         return super().value(*given, **more) + self.extra
-
-    def step(self, *given, **more):
-        action, log_prob, value = super().step(*given, **more)
-        return action, log_prob, value + self.extra
-
-    def sequence(self, *given):
-        log_prob, entropy, value = super().sequence(*given)
-        return log_prob, entropy, value + self.extra
 """
 BAD = {
-    "no_module": ("def net(spec, agent):\n    return 3\n", "gives int, no torch.nn.Module"),
+    "no_module": ("def net(spec, agent):\n    return 3\n", "torch.nn.Module"),
     "no_method": ("from torch import nn\ndef net(spec, agent):\n    return nn.Linear(2, 2)\n", "has no method"),
-    "raises": ("def net(spec, agent):\n    return 1 / 0\n", "ZeroDivisionError: division by zero"),
-    "outside": (OUTSIDE, "make all that it plays by a parameter or a buffer"),
-    "unlike": (OUTSIDE.replace("value + self.extra\n", "value + 1\n", 1), "value() is not the value that step() gives"),
+    "raises": ("def net(spec, agent):\n    return 1 / 0\n", "ZeroDivisionError"),
+    "outside": (OUTSIDE, "value() is not the value that step() gives"),
 }
 
 
 @pytest.mark.parametrize("fault", BAD)
 def test_a_policy_that_cannot_be_trained_is_one_line(fault: str, user: Path) -> None:
-    """Before anything is written."""
     text, words = BAD[fault]
-    Path(f"gru_{fault}.py").write_bytes(GRU.read_bytes())
-    Path("net.py").write_text(text.replace("GRU_MODULE", f"gru_{fault}"))
+    shutil.copy(GRU, "gru_outside.py")
+    Path("net.py").write_text(text)
     sets = ("pool.mix={self_play=1.0}",)
     assert words in refusal(lambda: train("r", *sets, policy="own=net.py" if "class" not in text else "net.py:Net"))
     assert not Path("runs/r").exists()
+
+
+GAME_SETS = (*TINY, "pool.mix={self_play = 0.5, 'bot:random' = 0.5}")
+LIAR = """
+class _Liar(_Batch):
+    def step(self):
+        super().step()
+        if self.num_rows == 4:  # more than the quick check before a run plays
+            self.obs[2, 1, 0] += 0.25
+
+
+def make(rows, threads, options):
+    return _Liar(rows, options)
+"""
+
+
+def test_every_command_finds_the_game_of_a_run_again(game: Path) -> None:
+    with stopping(1):
+        league.train("smoke", env="game.py", run="r", overrides=GAME_SETS)
+    runs = 1
+    row = Store.open("runs/league.duckdb").find_run("r")
+    assert (row.game, row.game_address, row.env) == ("duel", str(game), str(game)) and len(row.game_sha256) == 64
+
+    def once(call: Any) -> Any:
+        nonlocal runs
+        runs += 1
+        done = again(call)
+        assert times_run(game.parent) == runs
+        return done
+
+    assert once(lambda: league.resume("r")).status == "finished"
+    assert once(lambda: league.evaluate("r", "bot:random", games=2)).a.startswith("r@")
+    assert once(lambda: league.tournament(["r", "r@0"], bots=True, games=2))
+    assert once(lambda: league.gate("r", "bot:random", max_games=2))
+    assert once(lambda: league.exploit("r", 32, games=2, run="x", overrides=["env.threads=1"])).status == "finished"
+    assert once(lambda: league.watch("r", "bot:random", "film.png")).pictures == 1
+    league.export("r", "agent")
+    assert "source" in (game.parent / "agent" / "manifest.json").read_text()
+    assert once(lambda: league.evaluate("./agent", "r@0", games=2))
+    forget()
+    assert Agent.load("agent").manifest.game.came_from == row.source
+    assert league.leaderboard().boards and times_run(game.parent) == runs
+
+
+def test_a_changed_game_is_asked_for_and_is_an_event(game: Path) -> None:
+    with stopping(1):
+        league.train("smoke", env="game.py", run="r", overrides=(*GAME_SETS, "run.total_steps=96"))
+    store = Store.open("runs/league.duckdb")
+    before = store.find_run("r")
+    game.write_text(game.read_text() + "# changed\n")
+    forget()
+    for call in (lambda: league.resume("r"), lambda: league.evaluate("r", "bot:random", games=2)):
+        assert "has changed since you named it" in refusal(call)
+    assert store.find_run("r") == before and times_run(game.parent) == 1
+    with stopping(2):
+        league.resume("r", env="game.py")
+    forget()
+    league.resume("r", overrides=["run.on_alarm=stop"])
+    told = [event.message for event in store.events("r") if event.kind == "game"]
+    assert len(told) == 1 and "is not what run r began with" in told[0]
+    assert store.find_run("r").game_sha256 != before.game_sha256
+    game.unlink()
+    forget()
+    assert "which is gone" in refusal(lambda: league.evaluate("r", "bot:random", games=2))
+    assert "there is no such file" in refusal(lambda: league.evaluate("r", "bot:random", games=2, env="game.py"))
+
+
+def test_a_finding_is_replayed_with_the_game_that_it_is_of(game: Path) -> None:
+    game.write_text(game.read_text() + LIAR)
+    with pytest.raises(LeagueError):
+        league.train("smoke", env="game.py", run="r", overrides=GAME_SETS)
+    [path] = Path("runs/r/failures").iterdir()
+    forget()
+    assert league.replay(path).run == "r" and times_run(game.parent) == 2
+    game.write_text(game.read_text() + "# changed\n")
+    forget()
+    assert "has changed since you named it" in refusal(lambda: league.replay(path))
+    said: list[str] = []
+    assert league.replay(path, env=game.name, say=said.append).run == "r" and "is not what" in said[0]
+
+
+def test_the_game_of_the_page_trains() -> None:
+    """The file that docs/bring.md shows is a game, with its defaults."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "bring.md").read_text()
+    [text] = [block for block in page.split("```")[1::2] if block.startswith("python\n# game.py")]
+    Path("game.py").write_text(text.removeprefix("python\n"))
+    done = league.train("smoke", env="game.py", overrides=[*TINY, "pool.mix={self_play = 0.5, 'bot:biased' = 0.5}"])
+    assert (done.run, done.status) == ("five-1", "finished")
+    assert Store.open("runs/league.duckdb").find_run("five-1").config.count('"rounds": 20') == 1

@@ -9,12 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import league
-from league.boards.readings import read
 from league.cli import app
 from league.errors import SnapshotError, UsageError
 from league.sessions.retention import prune
 from league.snapshots.kept import chosen, states_of
-from league.store.segments import LISTING, Listing, rows_of, write_listing, write_segment
 from league.store.store import Store
 from tests.helpers.runs import Notes, learned, stages, train
 from tests.helpers.states import learned_state
@@ -33,15 +31,10 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def copied(parent: Path, tmp_path: Path) -> Path:
-    """A copy of it, to change."""
     return shutil.copytree(parent, tmp_path / "copy")
 
 
 def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
-    """From the kept state on it has its parent's matches, snapshots and last state, bit for bit; it names its parent.
-
-    Nothing of it is the parent's: it goes on where the parent's folder is gone.
-    """
     store = copied
     before = {path: path.read_bytes() for path in (copied / "matrix-1").rglob("*") if path.is_file()}
     notes = Notes(7)
@@ -63,37 +56,7 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
     assert learned_state(copied / "matrix-2") == learned_state(copied / "matrix-1")
 
 
-def test_the_verdict_on_a_run_that_went_back_knows_its_parent(copied: Path) -> None:
-    """The highest entropy lies before the run began: it is the parent's."""
-    store = copied
-    league.resume("matrix-1", at=600, store=store)
-    folder = copied / "matrix-1"
-    listing = Listing.model_validate_json((folder / LISTING).read_bytes())
-    metrics = rows_of(folder, "metric", listing.segments["metric"])
-    for row in metrics:
-        if (row["name"], row["steps"]) == ("entropy_in_play", 128):
-            row["value"] = 100.0
-    changed = {**listing.segments, "metric": (write_segment(folder, "metric", 99, metrics),)}
-    write_listing(folder, listing.model_copy(update={"segments": changed}))
-    opened = Store.open(store)
-    rows = {row.run: row for row in opened.runs()}
-    parents, own = (read(opened, rows[run], json.loads(rows[run].config)) for run in ("matrix-1", "matrix-2"))
-    values = [{name: x.value for name, x in found.items()} for found in (parents, own)]
-    assert values[0] == values[1] and values[1]["entropy_in_play"] < 0.1
-
-
-def test_what_is_changed_going_back_is_the_new_runs_alone(copied: Path) -> None:
-    """With another learning rate it learns something else, under a fingerprint that no settings have."""
-    store = copied
-    league.resume("matrix-1", at=1_024, name="slower", store=store, overrides=["learner.learning_rate=1e-5"])
-    rows = {row.run: row for row in Store.open(store).runs()}
-    assert rows["slower"].fingerprint != rows["matrix-1"].fingerprint
-    assert [event.kind for event in Store.open(store).events("slower")] == ["rewound", "resumed"]
-    assert learned(copied, "slower")[0][-1] != learned(copied, "matrix-1")[0][-1]
-
-
 def test_more_steps_are_those_from_the_start(parent: Path, tmp_path: Path) -> None:
-    """A finished run that gets more `run.total_steps` becomes the run that had them from the start, bit for bit."""
     with stages(tmp_path):
         train(tmp_path, "short", KEEPING)
         done = league.resume("matrix-1", store=tmp_path, overrides=["run.total_steps=1_280"])
@@ -120,7 +83,6 @@ def test_more_steps_are_those_from_the_start(parent: Path, tmp_path: Path) -> No
     ],
 )
 def test_going_back_that_cannot_be_changes_nothing(at: int, overrides: list[str], words: str, parent: Path) -> None:
-    """No state so early, fewer steps than that, a setting that a run keeps: one line, no new run, no folder."""
     with pytest.raises(UsageError, match=words):
         league.resume("matrix-1", at=at, store=parent, overrides=overrides)
     assert [row.run for row in Store.open(parent).runs()] == ["matrix-1"]
@@ -128,7 +90,6 @@ def test_going_back_that_cannot_be_changes_nothing(at: int, overrides: list[str]
 
 
 def test_a_damaged_kept_state_is_refused(copied: Path) -> None:
-    """It is named, and nothing begins; the others can still be gone back to."""
     kept = states_of(copied / "matrix-1" / "state")
     data = copied / "matrix-1" / "state" / json.loads(kept[512].read_bytes())["data"]
     data.write_bytes(data.read_bytes()[:-1] + b"?")
@@ -140,7 +101,6 @@ def test_a_damaged_kept_state_is_refused(copied: Path) -> None:
 
 @pytest.mark.parametrize(("every", "most"), [(10, 4), (1, 5), (100, 32), (7, 1)])
 def test_older_kept_states_lie_further_apart(every: int, most: int) -> None:
-    """Whenever the rest went, there are the newest and one in each octave of ages that is over, at most so many."""
     there: set[int] = set()
     for newest in range(1, 200):
         there = chosen({*there, newest * every}, every, most)
@@ -150,7 +110,6 @@ def test_older_kept_states_lie_further_apart(every: int, most: int) -> None:
 
 
 def test_the_list_of_runs_tells_where_one_can_go_back_to(copied: Path) -> None:
-    """Its column has the least and the most steps, JSON has all; each can be gone back to, and none once pruned."""
     store = str(copied)
     kept = [*states_of(copied / "matrix-1" / "state")]
     assert len(kept) > 2

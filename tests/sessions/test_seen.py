@@ -17,15 +17,11 @@ import pytest
 import torch
 
 import league
-from league.errors import LeagueError
 from league.faces.trackers import track
-from league.store.store import Store
-from league.training.recent import WINDOW
 from league.training.run import Callback, Report
 from league.training.training import Training
 from tests.helpers.cases import cases
 from tests.helpers.runs import SETS, stages
-from tests.sessions.test_leagues import LEAGUE
 
 CALL: dict[str, Any] = {"env": "matrix", "device": "cpu"}
 MORE = (
@@ -92,15 +88,12 @@ class Seen(Callback):
         return report.update != self.last
 
     def evaluated(self, *arguments: Any) -> None:
-        """Kept."""
         self.told.append(["evaluated", walked(arguments)])
 
     def rated(self, *arguments: Any) -> None:
-        """Kept."""
         self.told.append(["rated", walked(arguments)])
 
     def say(self, message: str) -> None:
-        """Alarms are kept."""
         if message.startswith("alarm"):
             self.told.append(["say", message])
 
@@ -154,7 +147,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen, dict[in
 def test_a_stopped_run_shows_what_one_shows_that_was_not(
     stops: tuple[int, ...], whole: tuple[Path, Seen, dict[int, Any]], tmp_path: Path
 ) -> None:
-    """Every field of what callbacks, trackers and alarms see, and of the training itself, update by update."""
     folder, expected, found = whole
     callback, store = Seen(), tmp_path / "league.duckdb"
     with stages(tmp_path), looking() as again:
@@ -168,87 +160,3 @@ def test_a_stopped_run_shows_what_one_shows_that_was_not(
         assert again[update] == there, f"after update {update}"
     assert callback.in_order() == expected.in_order()
     assert columns(tmp_path / "r" / "metrics.csv") == columns(folder / "r" / "metrics.csv")
-
-
-def test_a_callback_that_ends_a_run_at_a_win_rate_ends_it_at_the_same_step(tmp_path: Path) -> None:
-    """Whether the run was stopped before or not: the window of the last matches goes on."""
-
-    class Until(Callback):
-        """Ends the run at update `stop`, or where the window is full and the score at least a half."""
-
-        def __init__(self, stop: int) -> None:
-            self.stop, self.steps = stop, 0
-
-        def report(self, report: Report) -> bool:
-            """As the class says."""
-            self.steps = report.steps
-            is_full = report.rewards[0].matches == WINDOW
-            return not (report.update == self.stop or (is_full and report.win_rates["bot:biased"] >= 0.5))
-
-    ends = []
-    sets = [*SETS, "run.total_steps=2560", 'pool.mix={self_play=0.0, "bot:biased"=1.0}', "run.allow_short=true"]
-    for stop in (0, 3):
-        store = tmp_path / str(stop) / "league.duckdb"
-        store.parent.mkdir()
-        callback = Until(stop)
-        result = league.train("smoke", **CALL, run="r", overrides=sets, store=store, callback=callback)
-        if stop:
-            assert result.updates == stop
-            league.resume("r", store=store, callback=callback)
-        ends.append(callback.steps)
-    assert ends[0] == ends[1] and 640 <= ends[0] < 2560
-
-
-@pytest.mark.slow
-def test_the_window_of_a_leagues_learner_goes_on_over_turns_and_ends_with_a_reset(tmp_path: Path) -> None:
-    """Every score that is reported is that of the learner's last matches as the store has them, since its reset."""
-    reports: dict[str, list[Report]] = {}
-
-    class Listener(Callback):
-        """Keeps reports."""
-
-        def report(self, report: Report) -> None:
-            """Kept."""
-            reports.setdefault(report.run, []).append(report)
-
-    (tmp_path / "tiny.toml").write_text(LEAGUE)
-    store = Store.create(tmp_path / "league.duckdb")
-    league.train(league=tmp_path / "tiny.toml", env="matrix", run="L", seed=3, store=store.path, callback=Listener())
-    resets = store.query("SELECT run, \"update\" - 1 FROM event WHERE kind = 'reset'")[1]
-    assert len(resets) >= 3
-    for run, told in reports.items():
-        matches = store.matches(run, "training")
-        for report in told:
-            since = max((update for name, update in resets if name == run and update < report.update), default=0)
-            own = [m for m in matches if since < m.update <= report.update]
-            assert report.rewards[0].matches == min(len(own), WINDOW), (run, report.update)
-            rate = report.win_rates.get("bot:random")
-            scores = [m.score_of(run) for m in own if "bot:random" in m.agents][-WINDOW:]
-            assert rate == (sum(scores) / len(scores) if scores else None), (run, report.update)
-    assert reports.keys() == {"L.main", "L.exploiter", "L.breadth"}
-
-
-@pytest.mark.slow
-def test_an_alarm_at_the_update_of_a_stop_ends_the_run_once_it_goes_on(tmp_path: Path) -> None:
-    """With `run.on_alarm=stop`: resumed, it ends where the run would have ended; resumed again, it goes on."""
-    store, callback = tmp_path / "league.duckdb", Seen()
-    sets = [*SETS, "run.alarm_kl=1e-9", "run.on_alarm=stop", "learner.learning_rate=0.1"]
-    with stages(tmp_path):
-        callback.last = 1
-        result = league.train("short", **CALL, run="r", overrides=sets, store=store, callback=callback)
-        assert (result.status, result.updates) == ("stopped", 1) and [x[0] for x in callback.told[1:]] == ["say"]
-        with pytest.raises(LeagueError, match=r"run=r: stopped at step 128, saved, since run\.on_alarm=stop: KL"):
-            league.resume("r", store=store)
-        assert league.resume("r", overrides=["run.on_alarm=warn"], store=store).status == "finished"
-
-
-def test_what_was_changed_by_hand_is_a_metric_after_a_resume(tmp_path: Path) -> None:
-    """`set/NAME` is there at every later update, also of a trainer that goes on."""
-    sets, store = [*SETS, "run.total_steps=512", "run.allow_short=true"], tmp_path / "league.duckdb"
-    with league.Trainer("smoke", **CALL, run="r", overrides=sets, store=store) as trainer:
-        trainer.learn(trainer.collect())
-        trainer.change("learner.learning_rate=1e-4")
-        trainer.learn(trainer.collect())
-    with league.Trainer.resume("r", store=store) as trainer:
-        metrics = trainer.learn(trainer.collect())
-    assert metrics["set/learner.learning_rate"] == 1e-4

@@ -1,7 +1,6 @@
 """What a run is said to take of the memory, how wide `auto` makes it, and what too much gets."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,12 @@ from league.config.models import Config
 from league.device import DeviceMemory, is_out_of_memory, read_memory
 from league.envs import registry
 from league.errors import ConfigError
-from league.play import opponents
-from league.play.opponents import Opponents
 from league.sessions import settling, sizing
-from league.sessions.peak_memory import Peak
 from league.sessions.settling import settle
-from league.snapshots.writer import RECENT_BYTES
 from league.store.store import Store
 from league.training.minibatch import UpdateData
 from league.types import GameSpec
+from tests.helpers.runs import Notes
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 FULL = sizing.Footprint(weights=29_762_220, state=434_184, activations=211_700, largest=32_064)
@@ -61,12 +57,8 @@ def chosen(device: torch.device, total: float, cores: int, *overrides: str, stag
     return load(sizes), line
 
 
-# The estimate
-
-
 @pytest.mark.parametrize("more", [(), ("agent.opponent_encoder=false",)])
-def testparts_of_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...]) -> None:
-    """Weights, gradients, moments, live nets, memories, LSTM states and rollout take what was foretold."""
+def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...]) -> None:
     config, spec, device, _ = settle("smoke", "fast", None, None, [*SMALL, *more])
     foretold = sizing.estimate(config, spec, settling.footprint(config, spec, device), device)
     collector, learner = parts_of(config, spec, device)
@@ -102,7 +94,6 @@ def testparts_of_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, .
 
 
 def test_estimate_grows_with_what_takes_memory() -> None:
-    """More rows, longer rollouts, fewer minibatches and more live nets take more; resuming counts on a CPU only."""
     config, spec = brawl("10m")
     least = sizing.estimate(config, spec, FULL, CPU)
     for override in ("env.rows=128", "learner.rollout_steps=64", "learner.minibatches=1", "pool.live_nets=8"):
@@ -112,107 +103,7 @@ def test_estimate_grows_with_what_takes_memory() -> None:
     assert least.describe().startswith("about ") and "live nets 454 MiB" in least.describe()
 
 
-def test_estimate_counts_games_for_payoffs_and_rivals() -> None:
-    """`pool.payoff_games` takes nine nets and the memories of their games; each rival of a league a net more."""
-    config, spec = brawl("10m", "env.rows=32", "run.evaluate_games=2", "run.ladder_share=0.0")
-    few = config.model_copy(update={"learner": config.learner.model_copy(update={"minibatches": 32})})
-    least = sizing.estimate(few, spec, FULL, GPU).work
-    measured = few.model_copy(update={"pool": few.pool.model_copy(update={"payoff_games": 128})})
-    states = 2 * 32 * 8 * 2
-    assert sizing.estimate(measured, spec, FULL, GPU).work == 9 * FULL.weights + states * FULL.state > least
-    crowd = sizing.estimate(few, spec, FULL, GPU, rivals=40).work
-    more = sizing.estimate(few, spec, FULL, GPU, rivals=41).work - crowd
-    assert more == (1 + 4) * FULL.weights + 2 * 2 * FULL.state, "and, stacked, two slots, which come by fours"
-
-
-def test_a_peak_is_what_lives_at_the_same_time() -> None:
-    """Views share memory, what is given does not count, and what is gone makes room for what follows."""
-    given = torch.ones(1_000)
-    with Peak() as peak:
-        a = given + 1
-        view = a.view(10, 100)[3:]
-        del a
-        b = given * 2  # 4,000 bytes beside the 4,000 that the view holds
-        del view
-        c = b + given  # the same again
-        del b, c
-        given.mul_(2)
-        torch.ones(1_500).sum()
-    assert peak.most == 8_000
-
-
-@pytest.mark.parametrize("more", [(), ("agent.opponent_encoder=false",), ("agent.lstm_size=96",)])
-def test_a_step_of_play_takes_what_was_foretold(more: tuple[str, ...]) -> None:
-    """What an entry takes, measured on a few, holds for many: of a step of forty rows within a quarter."""
-    config, spec, device, _ = settle("smoke", "fast", None, None, [*SMALL, *more])
-    foretold = settling.footprint(config, spec, device).step
-    policy = parts_of(config, spec, device)[1].policy
-    few, many = (sizing._step_peak(policy, spec, rows, "float32", device) for rows in (20, 60))
-    assert foretold * 40 == pytest.approx(many - few, rel=0.25) and foretold > 0
-
-
-def test_no_step_has_more_entries_than_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However rows fall to nets, stacked groups are as wide as the estimate has it, on a CPU and on CUDA."""
-    rng, nets, held = np.random.default_rng(0), 8, torch.device("cpu")
-    counted, shape = opponents.crowded, opponents.stacked_shape
-    for device in (CPU, GPU):
-        monkeypatch.setattr(opponents, "crowded", lambda counts, _, device=device: counted(counts, device))
-        monkeypatch.setattr(opponents, "stacked_shape", lambda n, rows, _, device=device: shape(n, rows, device))
-        most = 0
-        for rows in (1, 5, 64, 300):
-            for skew in (0.0, 1.0, 3.0, 50.0):
-                odds = np.exp(-skew * np.arange(nets))
-                slots = rng.choice(nets, rows, p=odds / odds.sum())
-                slots[: min(rows, nets)] = np.arange(min(rows, nets))
-                stacked: Any = object()
-                groups = Opponents(Nobody(), stacked, held).groups(slots)
-                entries = sum(len(group.rows) for group in groups)
-                bound = sizing.stacked_entries(rows, nets, device)
-                assert rows <= entries <= bound, (device, rows, skew)
-                most = max(most, entries // rows)
-        assert most >= (7 if device is CPU else 2), "else the bound is of no use"
-
-
-class Nobody:
-    """Holds no net."""
-
-    guests = ()
-
-    def policy(self, agent_id: str) -> Any:
-        """None."""
-        raise KeyError(agent_id)
-
-
-def test_graphs_and_recent_snapshots_are_counted_where_they_lie() -> None:
-    """A pool of graphs on CUDA where there are any, the padding in it; snapshots in memory where the run's is."""
-    full = replace(FULL, step=50_000)
-    config, spec = brawl("10m", "env.rows=256")
-    plain, _ = brawl("10m", "env.rows=256", "learner.compile=off")
-    gpu, off, cpu = (
-        sizing.estimate(*given)
-        for given in ((config, spec, full, GPU), (plain, spec, full, GPU), (config, spec, full, CPU))
-    )
-    entries = 256 + sizing.stacked_entries(256, 2 * config.pool.live_nets, GPU)
-    assert gpu.graphs > entries * full.step and off.graphs == cpu.graphs == 0
-    assert gpu.total > off.total >= sizing.estimate(plain, spec, FULL, GPU).total
-    assert gpu.recent == 0 and cpu.recent == RECENT_BYTES + FULL.weights and "graphs" in gpu.describe()
-    short = brawl("10m", "run.total_steps=4000", "run.allow_short=true")[0]
-    assert sizing.estimate(short, spec, full, CPU).recent == 2 * FULL.weights
-
-
-def test_weights_are_known_before_the_network_is_made() -> None:
-    """The large matrices alone are most of the default agent's weights and never more than all."""
-    for override in ("agent.opponent_encoder=true", "agent.opponent_encoder=false", "agent.lstm_size=64"):
-        config, spec, device, _ = settle("smoke", "fast", None, None, [override])
-        weights = settling.footprint(config, spec, device).weights
-        assert 0.5 * weights < sizing.least_weights(config) <= weights
-
-
-# auto
-
-
 def test_auto_on_a_small_machine_is_fast() -> None:
-    """With up to eight cores every setting is that of `fast`, so that test50k vouches for it."""
     for cores in (1, 2, 8):
         config, line = chosen(CPU, 16, cores, stage="test50k")
         assert config == settings.load("test50k", "fast")
@@ -226,7 +117,6 @@ def test_auto_on_a_small_machine_is_fast() -> None:
     [(CPU, 64, 16), (CPU, 64, 48), (CPU, 512, 192), (CPU, 3, 64), *((GPU, n, 4) for n in (3, 6, 12, 24, 80, 140))],
 )
 def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: float, cores: int) -> None:
-    """It passes the checks of 10m, takes at most half of the memory, and makes `fast`'s gradient steps a sample."""
     config, line = chosen(device, total, cores)
     updates.check(config)
     spec = registry.spec("brawl", config.env.options)
@@ -246,36 +136,14 @@ def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: floa
     assert "\n" not in line
 
 
-def test_auto_grows_with_the_device() -> None:
-    """More memory on a GPU and more cores of a CPU give more rows, up to the limit."""
-    gpus = [chosen(GPU, total, 4)[0].env.rows for total in (2, 8, 140)]
-    cpus = [chosen(CPU, 512, cores)[0].env.rows for cores in (8, 16, 64)]
-    assert gpus == sorted(gpus) and gpus[0] < gpus[-1] == sizing.MAX_ROWS
-    assert cpus == [64, 128, 512]
-    assert chosen(CPU, 0.5, 8)[0].env.rows == sizing.MIN_ROWS, "too little memory for 64"
-
-
-def test_many_minibatches_lower_the_learning_rate() -> None:
-    """Where one epoch makes more gradient steps than `auto` starts from, the learning rate falls in proportion."""
-    config, _ = chosen(GPU, 140, 4, "learner.rollout_steps=128")
-    assert (config.env.rows, config.learner.minibatches, config.learner.epochs) == (2_048, 32, 1)
-    assert config.learner.learning_rate == pytest.approx(1e-3 * 24 / 32)
-
-
 def test_auto_decides_by_the_device_and_not_by_the_stage() -> None:
-    """Any stage gets the same sizes; one that is too short for them is refused with the arithmetic and `fast`."""
-    long, _ = chosen(GPU, 80, 4)
-    short, _ = chosen(GPU, 80, 4, stage="test50k")
+    long, short = chosen(GPU, 80, 4)[0], chosen(GPU, 80, 4, stage="test50k")[0]
     assert settings.fingerprint(long) == settings.fingerprint(short)
-    middle, _ = chosen(CPU, 64, 16, stage="test50k")
-    for config, words in ((short, "longer than"), (middle, "13 updates of env.rows=128 x learner.rollout_steps=32")):
-        with pytest.raises(ConfigError, match="--preset fast") as caught:
-            updates.check(config)
-        assert words in str(caught.value)
+    with pytest.raises(ConfigError, match="--preset fast"):
+        updates.check(short)
 
 
 def test_what_is_set_wins_over_auto_and_the_rest_fits_it() -> None:
-    """Rows that are set stay, the minibatches divide them, and the line says so."""
     config, line = chosen(GPU, 80, 4, "env.rows=100", "learner.learning_rate=0.5")
     assert (config.env.rows, config.learner.minibatches, config.learner.learning_rate) == (100, 4, 0.5)
     assert "env.rows is set" in line
@@ -283,7 +151,6 @@ def test_what_is_set_wins_over_auto_and_the_rest_fits_it() -> None:
 
 
 def test_sizes_of_auto_are_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The figures said are those stored with the run, in its snapshots and its export, whatever `auto` would be now."""
     monkeypatch.setattr(settling.registry, "num_cores", lambda: 16)
     notes = Notes()
     store = tmp_path / "league.duckdb"
@@ -296,26 +163,6 @@ def test_sizes_of_auto_are_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert league.export(result.run, tmp_path / "out", store=store).config["env"]["rows"] == 128
 
 
-class Notes:
-    """A callback that keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def report(self, report: object) -> None:
-        """Ignored."""
-
-    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
-        """Ignored."""
-
-    def say(self, message: str) -> None:
-        """Kept."""
-        self.said.append(message)
-
-
-# Too much
-
-
 def refusal(folder: Path, *overrides: str) -> str:
     """The line of a run that is refused before anything is made."""
     with pytest.raises(ConfigError) as caught:
@@ -325,7 +172,6 @@ def refusal(folder: Path, *overrides: str) -> str:
 
 
 def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The estimate, what is free and rows that fit are named; with these rows the run begins."""
     many = ("run.total_steps=1_000_000_000_000", "env.rows=1_000_000", "learner.rollout_steps=100_000")
     many += ("pool.snapshot_every_after=1_000_000_000",)
     line = refusal(tmp_path, *many)
@@ -340,8 +186,6 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
 
 
 def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`auto` takes one where all of it fits, more where it does not, and says so; a refusal names the number that fits;
-    more parts than a minibatch has rows are refused."""
     config, spec = brawl("10m", "learner.segments=1", "learner.epochs=1", "learner.minibatches=1", "env.rows=96")
 
     def taken(parts: int) -> int:
@@ -359,34 +203,17 @@ def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pyt
     few = DeviceMemory(taken(4), 2 * taken(4))
     with pytest.raises(ConfigError, match=r"set learner\.accumulate=4, which learns the same$"):
         sizing.check_memory(config, spec, FULL, few, GPU)
-    sets = ["learner.device=cpu", "learner.accumulate=auto"]
-    settled, _, _, line = settle("smoke", "fast", "matrix", None, sets)
-    assert settled.learner.accumulate == 1 and "computed in 1 part" in line
-    monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(2**40, 2**28))
-    assert settle("smoke", "fast", "brawl", None, sets)[0].learner.accumulate == 16
-
-
-WIDEST = ("agent.opponent_encoder=true", "agent.encoder_layers=128", "agent.encoder_width=16_384")
-
-
-def test_a_network_beyond_the_memory_is_refused_unmade(tmp_path: Path) -> None:
-    """Its weights are counted before any is made; where no rows would help, other settings are named."""
-    line = refusal(tmp_path, *WIDEST)
-    assert line.startswith("agent: ") and "agent.lstm_size" in line
 
 
 def test_where_fewer_rows_do_not_help_other_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With next to nothing free even the fewest rows are too many."""
+    widest = ("agent.opponent_encoder=true", "agent.encoder_layers=128", "agent.encoder_width=16_384")
+    assert "agent.lstm_size" in refusal(tmp_path, *widest)
     monkeypatch.setattr(settling, "read_memory", lambda device: DeviceMemory(2**18, 2**30))
-    assert "lower learner.rollout_steps, pool.live_nets or the sizes in [agent]" in refusal(tmp_path)
-
-
-# What the machine says
+    assert "learner.rollout_steps" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_container_has_what_it_may_use(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit less what is used and would not be given back; a limit above the machine's memory is none."""
     monkeypatch.setattr(device_module, "CGROUP", tmp_path)
     limit, used, cached = device_module.CONTAINER_FILES[2 - version]
     (tmp_path / limit).parent.mkdir(exist_ok=True)
@@ -402,7 +229,6 @@ def test_a_container_has_what_it_may_use(version: int, tmp_path: Path, monkeypat
 
 
 def test_out_of_memory_is_told_from_other_errors() -> None:
-    """Torch's and numpy's refusals are; an error of a shape is not."""
     for fail in (lambda: torch.empty(2**55), lambda: np.empty(2**58)):
         with pytest.raises((RuntimeError, MemoryError)) as caught:
             fail()

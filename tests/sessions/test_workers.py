@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import league
-from league.config import CHANGEABLE, fingerprint, load
 from league.envs import registry
 from league.envs.workers import processes as pool
-from league.errors import ConfigError, LeagueError
-from league.sessions import sizing
+from league.errors import LeagueError
 from league.store.store import Store
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
@@ -56,7 +53,6 @@ def _user(tmp_path: Path) -> Iterator[None]:
 
 
 def train(folder: Path, run: str, *sets: str, notes: Notes | None = None) -> Any:
-    """A tiny run of the game."""
     store = folder / "league.duckdb"
     env, callback = str(folder / "sums.py"), notes or Notes()
     return league.train("smoke", env=env, overrides=[*SETS, *sets], store=store, run=run, callback=callback)
@@ -64,7 +60,6 @@ def train(folder: Path, run: str, *sets: str, notes: Notes | None = None) -> Any
 
 @pytest.mark.parametrize("more", cases("learner.overlap=true", slow=["learner.overlap=false", "env.strict_masks=true"]))
 def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path) -> None:
-    """Stopped with two, resumed with one: what it learns and plays is what it is in one process."""
     store = tmp_path / "league.duckdb"
     train(tmp_path, "one", more)
     with stopping(1):
@@ -88,8 +83,6 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
 
 
 def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
-    """It is saved as of its last update, and an event says who died."""
-
     def kill() -> None:
         [found] = pool._pools.values()
         os.kill(found.pids[1], signal.SIGKILL)
@@ -107,7 +100,6 @@ def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
 
 
 def test_a_game_that_fails_in_a_worker_before_the_run_begins_changes_nothing(tmp_path: Path) -> None:
-    """No run is left behind by a worker that dies as it starts."""
     dying = GAME.replace("self.rng, self.steps = rng, 0", "self.rng, self.steps = rng, 0; self.die()")
     dying += "\n    def die(self):\n        import os, sys\n        if 'torch' not in sys.modules: os._exit(3)\n"
     (tmp_path / "sums.py").write_text(dying)
@@ -115,20 +107,3 @@ def test_a_game_that_fails_in_a_worker_before_the_run_begins_changes_nothing(tmp
         train(tmp_path, "r", "env.workers=2")
     with pytest.raises(LeagueError, match="no store"):
         Store.open(tmp_path / "league.duckdb").find_run("r")
-
-
-def test_workers_are_no_part_of_what_a_run_is() -> None:
-    """The fingerprint does not tell of them, and they may change when a run is resumed; their number is bounded.
-
-    The memory that they take is part of what a run says it takes.
-    """
-    spec, cpu = registry.spec("matrix", {}), torch.device("cpu")
-    zero, three = (
-        sizing.estimate(load(env="matrix", overrides=[f"env.workers={n}"]), spec, sizing.Footprint(1, 1, 1, 1), cpu)
-        for n in (0, 3)
-    )
-    assert three.total - zero.total == 3 * sizing.WORKER and "workers 144 MiB" in three.describe()
-    assert fingerprint(load(overrides=["env.workers=3"])) == fingerprint(load()) and "env.workers" in CHANGEABLE
-    for value in ("-1", "129", "true", "1.5"):
-        with pytest.raises(ConfigError, match=r"env\.workers"):
-            load(overrides=[f"env.workers={value}"])

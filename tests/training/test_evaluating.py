@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import league
-from league import phases
+from league.boards.standings import leaderboard
 from league.store.store import Store
 from league.training import evaluating
-from league.training.evaluating import ALLOWANCE, GAMES
+from league.training.evaluating import ALLOWANCE
 from league.training.ladder import FIRST_ROW
 from league.types import MatchResult
 from tests.helpers.runs import Notes
@@ -41,8 +41,6 @@ def evaluated(store: Store) -> dict[int, list[MatchResult]]:
 
 @pytest.mark.parametrize(("env", "share"), [("matrix", 0.0), ("matrix", 0.5), ("brawl", 1.0)])
 def test_evaluations_never_take_more_than_their_share(tmp_path: Path, env: str, share: float) -> None:
-    """At every step they have taken at most the share of the steps trained on and the allowance, in pairs, and most of
-    it; matches of brawl are of all lengths."""
     met, spent = evaluated(train(tmp_path, f"run.evaluate_share={share}", env=env)), 0
     assert list(met) == ([0, 160, 320, 480, 640] if share else [0])
     for steps, matches in met.items():
@@ -55,7 +53,6 @@ def test_evaluations_never_take_more_than_their_share(tmp_path: Path, env: str, 
 
 
 def test_what_is_paid_for_goes_to_the_anchor_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then to each as a share of the games that it would have."""
     monkeypatch.setattr(evaluating, "ALLOWANCE", 60)
     sets = ("run.evaluate_share=20.0", "run.anchor_games=800", "env.time_limit_seconds=2", "run.evaluate_every=640")
     met = evaluated(train(tmp_path, *sets, env="brawl"))
@@ -65,8 +62,6 @@ def test_what_is_paid_for_goes_to_the_anchor_first(tmp_path: Path, monkeypatch: 
 
 
 def test_a_match_that_is_too_long_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows how long one takes before the first has ended: it is broken off, which is said, and training goes
-    on; later steps pay for it."""
     monkeypatch.setattr(evaluating, "ALLOWANCE", 59)
     notes = Notes()
     met = evaluated(train(tmp_path, "run.evaluate_share=1.0", callback=notes))
@@ -77,7 +72,6 @@ def test_a_match_that_is_too_long_is_not_waited_for(tmp_path: Path, monkeypatch:
 
 
 def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
-    """What was spent is part of the state, so the games are the same."""
     whole = train(tmp_path / "whole")
     train(tmp_path / "parts", callback=Notes(13))
     league.resume("it", store=tmp_path / "parts" / "league.duckdb")
@@ -88,30 +82,45 @@ def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
     assert found == expected
 
 
+CLIMBING = (*TINY, "env.rounds=4", "run.total_steps=640", "pool.snapshot_every=64", "run.ladder_share=0.25")
+
+
 @pytest.mark.slow
-def test_a_run_that_goes_on_may_be_evaluated_otherwise(tmp_path: Path) -> None:
-    """Its share and the games of its last evaluation are settings of how one looks at it."""
-    train(tmp_path, "run.evaluate_games=2", "env.time_limit_seconds=1", env="brawl", callback=Notes(13))
-    sets = ["run.anchor_games=40", "run.evaluate_share=10.0", "run.ladder_share=0.0", "run.ladder_older=1"]
-    league.resume("it", overrides=sets, store=tmp_path / "league.duckdb")
-    met = evaluated(Store.open(tmp_path / "league.duckdb"))
-    assert sum("bot:based" in match.agents for match in met[640]) == 40
+def test_a_tenth_is_a_tenth(tmp_path: Path) -> None:
+    """Games begin with the first snapshot that can pay and never take more than the share, but for one pair's length;
+    they are pairs of the newest snapshot against bots and older snapshots, in both seats."""
+    call: dict[str, Any] = {"env": "matrix", "run": "it", "overrides": CLIMBING, "device": "cpu"}
+    league.train("smoke", **call, store=tmp_path / "league.duckdb")
+    store = Store.open(tmp_path / "league.duckdb")
+    rows = {row.agent_id: row for row in store.snapshots("it")}
+    games = [match for match in store.matches("it", "evaluation") if match.row >= FIRST_ROW]
+    by_update: dict[int, list[MatchResult]] = {}
+    for match in games:
+        by_update.setdefault(match.update, []).append(match)
+    assert len(by_update) == 10, "of eleven snapshots all but the first, at step 0"
+    spent = 0
+    for update, met in sorted(by_update.items()):
+        newest = next(agent for agent, row in rows.items() if row.update == update)
+        assert all(newest in match.agents for match in met)
+        seats = Counter((next(a for a in match.agents if a != newest), match.agents.index(newest)) for match in met)
+        assert all(seats[other, 0] == seats[other, 1] for other, _ in seats)
+        others = {other for other, _ in seats if not other.startswith("bot:")}
+        assert all(rows[other].update < update for other in others)
+        assert spent < 0.25 * rows[newest].step
+        spent += sum(match.steps for match in met)
+        assert spent <= 0.25 * rows[newest].step + 2 * 4
+    assert spent > 0.2 * 640
+    assert any(not agent.startswith("bot:") and rows[agent].update < x.update for x in games for agent in x.agents)
+    curve = [entry for entry in leaderboard(store).boards[0].entries if entry.name.startswith("it@")]
+    assert len(curve) == 11
 
 
-def test_rounds_keep_no_more_replays_than_one_would(tmp_path: Path) -> None:
-    """`run.replays` matches of each pair, the first ones."""
-    store = train(tmp_path, "run.replays=3", "run.evaluate_every=0", "run.evaluate_share=1.0")
-    kept = Counter(frozenset((row.seat0_agent, row.seat1_agent)) for row in store.replays("it"))
-    assert set(kept.values()) == {3}
-
-
-def test_progress_begins_before_anything_is_played(tmp_path: Path) -> None:
-    """It counts the games of all rounds, and the steps played meanwhile."""
-    told: list[tuple[str, float, float, int]] = []
-    with phases.gauging(lambda *what: told.append(what)):
-        train(tmp_path, "run.evaluate_every=0", "run.evaluate_games=4", "run.evaluate_share=10.0")
-    assert {name for name, *_ in told} == {GAMES}
-    num_games = sum(map(len, evaluated(Store.open(tmp_path / "league.duckdb")).values()))
-    assert told[0][1:2] + told[0][3:] == (0, 0) and told[-1][1:3] == (num_games, num_games)
-    assert [done for _, done, _, _ in told] == sorted(done for _, done, _, _ in told)
-    assert [steps for *_, steps in told] == sorted(steps for *_, steps in told)
+def test_the_last_evaluation_meets_the_anchor_more_often(tmp_path: Path) -> None:
+    store = tmp_path / "league.duckdb"
+    sets = [*TINY, "run.total_steps=128", "run.anchor_games=12", "run.evaluate_every=64", "env.time_limit_seconds=1"]
+    league.train("smoke", env="brawl", run="it", overrides=sets, store=store, device="cpu")
+    games = Store.open(store).matches("it", "evaluation")
+    met = Counter((x.update, bot) for x in games for bot in x.agents if bot.startswith("bot:"))
+    updates = sorted({update for update, _ in met})
+    assert [met[update, "bot:based"] for update in updates] == [*[2] * (len(updates) - 1), 12] and len(updates) > 1
+    assert {met[update, "bot:random"] for update in updates} == {2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from league.config import SOURCE
 from league.config.models import RunConfig
 from league.snapshots.state import load_state
 from league.store.store import Store
-from league.training.run import Report
 from tests.helpers.cases import cases
+from tests.helpers.runs import Notes
 from tests.helpers.sizes import SMALL_AGENT
 from tests.helpers.states import flat
 
@@ -76,24 +75,6 @@ ALONE = ("total_steps", "on_alarm")
 """A longer run has no snapshot at its end, and alarms that others raise would stop it."""
 
 
-class StopAt:
-    """A callback that interrupts at an update."""
-
-    def __init__(self, update: int) -> None:
-        self.update = update
-
-    def report(self, report: Report) -> None:
-        """Interrupts there."""
-        if report.update == self.update:
-            signal.raise_signal(signal.SIGINT)
-
-    def evaluated(self, steps: int, opponent: str, summary: object) -> None:
-        """Ignored."""
-
-    def say(self, message: str) -> None:
-        """Ignored."""
-
-
 def train(folder: Path, stage: str, *sets: str, env: str = "matrix", **more: Any) -> Store:
     """A run in `folder`, and its store."""
     league.train(stage, env=env, device="cpu", overrides=sets, store=folder / "league.duckdb", **more)
@@ -139,10 +120,8 @@ def _stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("env", "sets"), cases(("matrix", (*SETS, *MOVING)), slow=[("brawl", (*SETS, "env.time_limit_seconds=2"))])
 )
 def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, ...], tmp_path: Path) -> None:
-    """Rows, snapshots, metrics, Elo, and the state with weights, optimiser, pool and matches in play are equal at its
-    end, though evaluation, checkpoints, talk and checks differ; carried on it ends as the long stage does."""
     short = train(tmp_path / "short", "short", *sets, env=env)
-    cut = train(tmp_path / "cut", "long", *sets, env=env, fresh=True, callback=StopAt(5))
+    cut = train(tmp_path / "cut", "long", *sets, env=env, fresh=True, callback=Notes(5))
     run = f"{env}-1"
     ended, going = learned(short, run, 5), learned(cut, run, 5)
     last = ended["snapshot"].pop()  # of the stage's last weights, to be evaluated; it joins no pool
@@ -168,7 +147,6 @@ def test_the_short_stage_is_the_long_ones_beginning(env: str, sets: tuple[str, .
     ],
 )
 def test_nothing_that_a_stage_may_set_changes_learning(changes: list[tuple[str, ...]], tmp_path: Path) -> None:
-    """With settings of [run] and `env.strict_masks` changed, what is learned is the same."""
     assert OTHERWISE.keys() == {*RunConfig.model_fields, "strict_masks"}, "a new setting belongs here, too"
     base = train(tmp_path / "base", "smoke", *SETS, "run.total_steps=640", "env.strict_masks=false")
     expected = learned(base, "matrix-1", 5)
@@ -180,20 +158,3 @@ def test_nothing_that_a_stage_may_set_changes_learning(changes: list[tuple[str, 
         if names == ("total_steps",):  # the stage is not over there, so its last weights are no snapshot
             found["snapshot"].append(expected["snapshot"][-1])
         assert found == expected, names
-
-
-@pytest.mark.slow
-def test_test50k_is_the_beginning_of_10m(tmp_path: Path) -> None:
-    """The real stages on the small game: 10m cut off at 50,000 steps is test50k, and --stage 10m carries test50k on."""
-    sets = ("env.rows=32", "learner.rollout_steps=32", "learner.minibatches=2")
-    short = train(tmp_path / "short", "test50k", *sets)
-    updates = short.find_run("matrix-1").update
-    cut = train(tmp_path / "cut", "10m", *sets, "run.evaluate_games=2", callback=StopAt(updates))
-    ended, going = learned(short, "matrix-1", updates), learned(cut, "matrix-1", updates)
-    ended["snapshot"].pop()
-    assert ended == going
-    states = [learning_state(tmp_path / folder, "matrix-1") for folder in ("short", "cut")]
-    parts = [{path: leaf for path, leaf in s.items() if path.startswith(("/learner", "/collector"))} for s in states]
-    assert parts[0] == parts[1] and len(parts[0]) > 50  # the pool's newest comes when it goes on
-    carried = train(tmp_path / "short", "10m", *sets, callback=StopAt(updates + 5))
-    assert [(row.run, row.stage, row.update) for row in carried.runs()] == [("matrix-1", "10m", updates + 5)]
