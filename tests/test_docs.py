@@ -1,4 +1,4 @@
-"""The pages that are written from the code agree with it."""
+"""The pages that are written from the code agree with it, and say what they say in plain words."""
 
 import ast
 import os
@@ -25,13 +25,18 @@ from league.pool import roster
 from tests.helpers.browser import CHROMIUM, DRIVER, browser
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "lab").glob("*.md"))]
-
-
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "lab").glob("*.md"))]
+TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
+CODE = [path for part in ("league", "envs", "policies", "snapshots") for path in (ROOT / part).rglob("*.py")]
 RIDDLES = re.compile(
     r"\b(whoever|whatever|whichever|(?:is|are|was|were) told|so (?:many|few|much)|one's own|of one's)\b", re.IGNORECASE
 )
 """Words that hide a subject or a number; write the noun."""
+REPLACED = re.compile(
+    r"\b(anew|hand(s|ed|ing)? (out|an agent out)|enter(ing)? gates?|leav(e|ing) gates?)\b|Of everything drawn", re.I
+)
+"""Words that the glossary has others for: again, exports or chooses, input and output gate, random seed."""
 
 
 def _helps(command: Any) -> Iterator[str]:
@@ -42,40 +47,41 @@ def _helps(command: Any) -> Iterator[str]:
         yield from _helps(below)
 
 
-def test_what_users_read_has_no_riddles() -> None:
-    """Pages and help texts say who does what (RIDDLES)."""
-    texts = {str(page): page.read_text(encoding="utf-8") for page in PAGES}
-    texts |= {text: text for text in _helps(typer.main.get_command(app))}
-    assert {where: found[0] for where, text in texts.items() if (found := RIDDLES.search(text))} == {}
+def test_what_users_read_has_no_riddles_and_the_glossarys_words() -> None:
+    """Pages, settings, help texts and the docstrings of public names."""
+    helps = {text: text for text in _helps(typer.main.get_command(app))}
+    read = TEXTS | helps
+    assert {where: found[0] for where, text in read.items() if (found := RIDDLES.search(text))} == {}
+    read["hyperparameters.toml"] = (ROOT / "league/config/hyperparameters.toml").read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for path in CODE:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, documented) and not getattr(node, "name", "").startswith("_"):
+                read[f"{path}: {getattr(node, 'name', '')}"] = ast.get_docstring(node) or ""
+    assert len(read) > 300
+    assert {where: found[0] for where, text in read.items() if (found := REPLACED.search(text))} == {}
 
 
 def test_the_games_tables_are_those_of_the_code() -> None:
     """docs/brawl.md and docs/cards.md hold what `python docs/tables.py` writes."""
-    done = subprocess.run([sys.executable, ROOT / "docs/tables.py", "--check"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, DOCS / "tables.py", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_name_of_brawl_has_a_meaning() -> None:
-    """Keys, reward terms, metrics and bots are explained in the spec's order."""
-    named = {"keys": KEYS, "reward terms": SPEC.reward_terms, "metrics": SPEC.metrics, "bots": SPEC.bots}
-    assert {kind: tuple(texts) for kind, texts in MEANINGS.items()} == named
-
-
-def test_every_name_of_the_card_duel_has_a_meaning() -> None:
-    """Types, reward terms, metrics and bots are explained in the spec's order; an action has as many parts."""
-    spec = cards.SPEC
-    named = {"types": cards.TYPES, "reward terms": spec.reward_terms, "metrics": spec.metrics, "bots": spec.bots}
-    assert {kind: tuple(cards.MEANINGS[kind]) for kind in named} == named
-    assert len(cards.MEANINGS["action parts"]) == spec.action.num_parts
+def test_every_name_of_a_game_has_a_meaning() -> None:
+    """Keys or types, reward terms, metrics and bots are explained in the spec's order; an action has as many parts."""
+    for spec, meanings, own in ((SPEC, MEANINGS, {"keys": KEYS}), (cards.SPEC, cards.MEANINGS, {"types": cards.TYPES})):
+        named = {**own, "reward terms": spec.reward_terms, "metrics": spec.metrics, "bots": spec.bots}
+        assert {kind: tuple(meanings[kind]) for kind in named} == named
+    assert len(cards.MEANINGS["action parts"]) == cards.SPEC.action.num_parts
 
 
 def test_every_test_that_a_promise_names_is_there() -> None:
     """The tests that docs/reliability.md puts beside its promises exist; `*` stands for the rest of a name."""
-    named = re.findall(r"`(test_\w+\*?)`", (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8"))
-    there = {
-        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
-    }
-    there |= {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    named = re.findall(r"`(test_\w+\*?)`", TEXTS["docs/reliability.md"])
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    there = {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
+    there |= {path.stem for path in files}
     assert len(named) > 20
     assert [name for name in named if not matching(there, name)] == []
 
@@ -86,37 +92,26 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def test_every_link_leads_somewhere() -> None:
-    """Files and headings that a page links to exist."""
-    lost, found = [], 0
+def test_every_link_and_page_that_is_named_is_there() -> None:
+    """Files and headings that a page links to, and pages that code and pages name by their path from the root."""
+    lost, found, named = [], 0, set()
     for page in PAGES:
         for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
             found += 1
             target = (page.parent / path) if path else page
             if not target.exists() or (anchor and anchor not in _anchors(target)):
                 lost.append(f"{page.name}: {path}#{anchor}")
-    assert found > 30
-    assert lost == []
-
-
-def test_every_page_that_the_code_names_is_there() -> None:
-    """Docstrings and pages name pages of docs/ and lab/ by their path from the root."""
-    parts = ("league", "envs", "policies", "snapshots", "tests", "benchmarks", "examples")
-    files = [path for part in parts for path in (ROOT / part).rglob("*.py")]
-    named = {
-        name
-        for path in [*PAGES, *files]
-        for name in re.findall(r"\b(?:docs|lab)/[\w/]+\.md", path.read_text(encoding="utf-8"))
-    }
-    assert len(named) > 5
-    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    assert found > 30 and lost == []
+    more = [path for part in ("tests", "benchmarks", "examples") for path in (ROOT / part).rglob("*.py")]
+    for path in [*PAGES, *CODE, *more]:
+        named |= set(re.findall(r"\b(?:docs|lab)/[\w/]+\.md", path.read_text(encoding="utf-8")))
+    assert len(named) > 5 and [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 def test_every_result_has_a_table_and_its_command() -> None:
     """Each section of the pages of results has one table and, indented, what prints it; their books are linked."""
     for name in ("performance", "experiments"):
-        text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-        intro, *sections = re.split(r"^## ", text, flags=re.M)
+        intro, *sections = re.split(r"^## ", TEXTS[f"docs/{name}.md"], flags=re.M)
         assert f"](../lab/{name}.md)" in intro
         measured = [section for section in sections if not section.startswith("Not measured")]
         assert len(measured) >= 5
@@ -125,91 +120,52 @@ def test_every_result_has_a_table_and_its_command() -> None:
             assert re.search(r"^    (time |OMP_\S+ )?(league|python|for) ", section, re.M), section
 
 
-ROOMS = ("league", "envs", "policies", "snapshots")
-REPLACED = re.compile(
-    r"\b(anew|hand(s|ed|ing)? (out|an agent out)|enter(ing)? gates?|leav(e|ing) gates?)\b|Of everything drawn", re.I
-)
-"""Words that the glossary has others for: again, exports or chooses, input and output gate, random seed."""
-
-
 def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
     """Each row has a word, its meaning, the field's word or nothing, and a file or folder that exists."""
-    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("|")]
-    rows = [cells for cells in rows if cells[0] != "word" and not cells[0].startswith("---")]
-    words = [cells[0] for cells in rows]
-    assert 30 < len(words) <= 50 and len(set(words)) == len(words)
+    rows = [
+        [x.strip() for x in line.split("|")[1:-1]] for line in TEXTS["docs/glossary.md"].splitlines() if "|" in line
+    ]
+    rows = [cells for cells in rows if cells and cells[0] != "word" and not cells[0].startswith("---")]
+    assert 30 < len(rows) <= 50 and len({cells[0] for cells in rows}) == len(rows)
     for word, meaning, _, where in rows:
         assert meaning.rstrip(")").endswith("."), word
         assert re.fullmatch(r"`[\w/.]+`", where) and (ROOT / where.strip("`")).exists(), word
-    named = " ".join(
-        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md", "docs/design.md")
-    )
-    assert named.count("glossary.md") >= 3
-
-
-def test_replaced_words_are_in_no_page_and_no_docstring() -> None:
-    """Pages, settings, help texts and the docstrings of public names say what the glossary says."""
-    texts = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
-    texts["hyperparameters.toml"] = (ROOT / "league/config/hyperparameters.toml").read_text(encoding="utf-8")
-    texts |= {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "league/commands").glob("*.py")}
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, documented) and not getattr(node, "name", "").startswith("_"):
-                texts[f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}"] = ast.get_docstring(node) or ""
-    assert len(texts) > 300
-    assert {name: found[0] for name, text in texts.items() if (found := REPLACED.search(text))} == {}
+    assert all("glossary.md" in TEXTS[name] for name in ("README.md", "CONTRIBUTING.md", "docs/design.md"))
 
 
 def test_pages_are_at_most_100_columns_wide() -> None:
     """Lines end by column 100, so that a terminal and a diff show them whole; tables, links and what a terminal shows
     may be wider."""
     wide = []
-    for page in PAGES:
-        text = re.sub(r"^```(?:console|text)\n.*?^```", _emptied, page.read_text(encoding="utf-8"), flags=re.M | re.S)
-        for number, line in enumerate(text.splitlines(), start=1):
+    for name, text in TEXTS.items():
+        shown = re.sub(r"^```(?:console|text)\n.*?^```", lambda x: "\n" * x[0].count("\n"), text, flags=re.M | re.S)
+        for number, line in enumerate(shown.splitlines(), start=1):
             if len(line) > 100 and not line.startswith("|") and not re.search(r"\]\(\S+\)", line):
-                wide.append(f"{page.name}:{number}")
+                wide.append(f"{name}:{number}")
     assert wide == []
 
 
 def test_pages_are_short() -> None:
     """What a newcomer reads has at most 35,000 words, tables written from the code aside; design, results, lab less."""
 
-    def words(*paths: Path) -> int:
-        texts = [path.read_text(encoding="utf-8") for path in paths]
-        return sum(
-            len(re.sub(r"<!-- (?!end)[\w ]+ -->\n.*?<!-- end -->", "", text, flags=re.S).split()) for text in texts
-        )
+    def words(pattern: str) -> int:
+        tables = r"<!-- (?!end)[\w ]+ -->\n.*?<!-- end -->"
+        texts = [text for name, text in TEXTS.items() if re.fullmatch(pattern, name)]
+        return sum(len(re.sub(tables, "", text, flags=re.S).split()) for text in texts)
 
-    docs = ROOT / "docs"
-    assert (
-        words(ROOT / "README.md", *(page for page in docs.rglob("*.md") if page.parent.name != "reference")) <= 35_000
-    )
-    assert words(docs / "design.md") <= 3_000
-    assert words(docs / "experiments.md") <= 1_000
-    assert words(*(ROOT / "lab").glob("*.md")) <= 10_000
+    assert 0 < words(r"README\.md|docs/(?!reference/).*") <= 35_000
+    assert 0 < words(r"docs/design\.md") <= 3_000 and 0 < words(r"docs/experiments\.md") <= 1_000
+    assert 0 < words(r"lab/.*") <= 10_000
 
 
-def _emptied(block: re.Match[str]) -> str:
-    """As many empty lines."""
-    return "\n" * block[0].count("\n")
-
-
-def test_the_reference_has_every_public_name() -> None:
-    """docs/reference/python.md shows each name of the library but its version."""
-    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^::: league\.(\w+)$", page, re.M)
-    assert [name for name in league.__all__ if not name.startswith("_") and name not in shown] == []
-
-
-def test_the_site_has_every_page_once() -> None:
-    """`nav` of mkdocs.yml lists each page of docs/ and lab/, and those of the root that the site has."""
+def test_the_site_and_the_reference_have_everything_once() -> None:
+    """`nav` of mkdocs.yml lists each page; docs/reference/python.md shows each name of the library but its version."""
     listed = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
-    there = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    there = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
     books = [f"lab/{page.name}" for page in (ROOT / "lab").glob("*.md")]
     assert sorted(listed) == sorted([*there, *books, "CHANGELOG.md", "CONTRIBUTING.md"])
+    shown = re.findall(r"^::: league\.(\w+)$", TEXTS["docs/reference/python.md"], re.M)
+    assert [name for name in league.__all__ if not name.startswith("_") and name not in shown] == []
 
 
 @pytest.mark.slow
@@ -231,9 +187,9 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert done.returncode == 0 and "No issues found" in said and "griffe" not in said, said
     site = tmp_path / "build" / "site"
     loaded = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"(?:https?:)?//[^\"]+")
-    pages = list(site.rglob("*.html"))
-    assert len(pages) > 30
-    assert {page.name: found[0] for page in pages if (found := loaded.search(page.read_text(encoding="utf-8")))} == {}
+    pages = {page.name: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    assert len(list(site.rglob("*.html"))) > 30
+    assert {name: found[0] for name, text in pages.items() if (found := loaded.search(text))} == {}
     settings = (site / "reference" / "settings.html").read_text(encoding="utf-8")
     names = [f"{section}.{name}" for section, model in SECTIONS.items() if model for name in model.model_fields]
     assert [name for name in names if name not in settings and name not in ("env.options",)] == []
@@ -250,20 +206,14 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
             assert driver.execute_script(wide) == 0, f"a table of {name} is wider than the page"
 
 
-def test_what_the_league_page_has_as_files_can_be_given(tmp_path: Path) -> None:
-    """Settings for `--config`, and a league for `--league`."""
-    page = (ROOT / "docs" / "league.md").read_text(encoding="utf-8")
-    pool, learners = re.findall(r"```toml\n(.*?)```", page, re.S)
+def test_what_pages_have_as_files_and_drawings_can_be_given(tmp_path: Path) -> None:
+    """Settings for `--config`, a league for `--league`, and two runners in groups of their own."""
+    pool, learners = re.findall(r"```toml\n(.*?)```", TEXTS["docs/league.md"], re.S)
     (tmp_path / "pool.toml").write_text(pool)
     (tmp_path / "two.toml").write_text(learners)
     assert config.load(config_file=tmp_path / "pool.toml").pool.group_sampler == "quality"
     assert [learner.name for learner in roster.load(tmp_path / "two.toml").learners] == ["main", "exploiter"]
-
-
-def test_the_drawing_that_the_page_shows_draws() -> None:
-    """Two runners, in groups of their own."""
-    page = (ROOT / "docs" / "watching.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"```python\n(.*?)```", page, re.S)
+    [code] = re.findall(r"```python\n(.*?)```", TEXTS["docs/watching.md"], re.S)
     names: dict[str, Any] = {}
     exec(compile(code, "docs/watching.md", "exec"), names)  # noqa: S102, the page's own
     drawn = names["drawing"](SimpleNamespace(places=(3, 40)))

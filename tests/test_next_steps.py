@@ -1,8 +1,7 @@
-"""Every message that offers a command offers one that works in the state that it describes.
+"""Every command that a message offers works in the state that the message describes.
 
-The commands are collected from the source: those in backticks, and what `command` and `next_step` are called with. Each
-stands in `OFFERS` with the state that its message is about, which the function of that name makes. One that is not
-there fails.
+`STATES` makes each state by the command line or the library, and returns what is said in it: each command of it, and
+the next step that this command tells, must end well. Offers that stand in the code as they are can all be given.
 """
 
 from __future__ import annotations
@@ -12,385 +11,225 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import league
 from league import config as config_module
 from league.config import SOURCE
-from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
-from league.sessions import artifacts as artifacts_module
+from league.errors import SnapshotError
+from league.sessions import artifacts
 from league.snapshots import state as states
 from league.snapshots.kept import states_of
 from league.store.store import Store
 from league.training.learner import Learner
 from tests.helpers.cases import cases
+from tests.helpers.commands import call
+from tests.helpers.refusals import refusal
 from tests.helpers.runs import STAGES, stopping
 from tests.helpers.sizes import TINY, as_options
 from tests.helpers.stores import keeping_store
-from tests.test_cli import Call, call
+from tests.test_imports import modules
+from tests.test_pages import read_words
 
-__all__ = ["call"]
-ROOT = Path(__file__).resolve().parent.parent
 CHEAP = as_options(TINY)
 """Added to an offer that trains from the start."""
 STORE = Path("runs")
-FILLED = {
-    "FILE": "tiny.toml",
-    "AGENT": "bot:random",
-    "A": "done@0",
-    "B": "bot:random",
-    "RUN": "done",
-    "NAME": "import-1",
-}
+TRAIN = ("train", "--env", "matrix", "--stage", "smoke", *CHEAP)
+LEAGUE = ("train", "--league", "tiny.toml", "--env", "matrix", *CHEAP)
+FILLED = {"FILE": "tiny.toml", "AGENT": "bot:random", "A": "done@0", "B": "bot:random", "RUN": "done"}
+FILLED |= {"NAME": "import-1"}
 """For the words of an offer that are left to the reader, and for `{run}` and its like."""
-OFFERS = {
-    "printing/standings:print_leaderboard `league evaluate A --against B`": "advised",
-    "printing/standings:print_leaderboard `league tournament A B`": "advised",
-    "printing/standings:print_matchup `league evaluate A --against B`": "advised",
-    "commands/compare:payoff `league evaluate A --against B`": "advised",
-    "commands/compare:payoff `league train`": "empty_store",
-    "commands/manage:matches `league import`": "no_offer",  # a help text
-    "commands/manage:snapshots_list `league snapshots prune --keep {DEFAULT_KEEP}`": "snapshots_listed",
-    "commands/doctor:_compiled `league selftest`": "advised",
-    "commands/doctor:_disk `league snapshots prune --dry-run`": "advised",
-    "commands/doctor:_runs `league events`": "advised",
-    "commands/doctor:_store `league train`": "doctor_without_a_store",
-    "commands/diagnose:selftest `league doctor`": "advised",
-    "printing/answers:endings next_step('resume', result.run, store=store)": "exploiter_stopped",
-    "printing/answers:endings next_step(*words, result.run, store=store)": "run_stopped",
-    "printing/answers:endings next_step(*words, store=store)": "league_stopped",
-    "commands/manage:imports_remove `league imports list`": "no_offer",  # a help text
-    "training/guards:judge_evaluation `league rewards RUN`": "advised",
-    "training/guards:_value_loss `league rewards RUN`": "advised",
-    "training/guards:_flat_return `league rewards RUN`": "advised",
-    "training/saving:restore command('train', '--fresh', '--env', env, store=run.store.path)": (
-        "state_of_another_version"
-    ),
-    "training/saving:resume_command command('resume', run.name, *more, store=run.store.path)": (
-        "no_memory_for_a_first_state"
-    ),
-    "maths/davidson:_mesh `league imports list`": "imported",
-    "maths/davidson:_mesh `league imports remove NAME`": "imported",
-    "maths/joint:matrix `league imports list`": "imported",
-    "maths/ratings:_places `league evaluate A --against B`": "advised",
-    "arena/agents:find_agent command('snapshots', 'list', '--run', row.run, store=store.path)": "agent_pruned",
-    "sessions/targets:find_target command(*words, store=store.path)": "exploited_agent_gone",
-    "sessions/folders:instead command(*words, store=store.path)": "states_lost",
-    "sessions/trainer:_acting command('resume', self.run, store=self._artifacts.store.path)": "trainer_closed",
-    "sessions/custom_loop:change command('resume', run, '--set', text, store=self._artifacts.store.path)": (
-        "trainer_asked_for_rows"
-    ),
-    "sessions/leagues:_need_same command('resume', name, store=store.path)": "league_of_other_learners",
-    "sessions/leagues:_need_same_settings command('resume', league, store=store.path)": "league_of_another_seed",
-    "sessions/leagues:_another command('train', '--league', 'FILE', '--env', plan.row.env, store=store.path)": (
-        "league_finished"
-    ),
-    "sessions/continuation:find_earlier command('resume', longer[-1].run, store=store.path)": "longer_run_there",
-    "sessions/failures:write_evidence command('replay', path)": "no_offer",  # tests/sessions/test_failures.py runs it
-    "sessions/rewinding:rewound `league runs`": "kept_state_damaged",
-    "sessions/artifacts:load_policy command('resume', self.row.run, store=self.store.path)": "snapshots_away",
-    "sessions/artifacts:save_state command('resume', self.row.run, store=self.store.path)": "disk_full",
-    "sessions/trainer:_need_alone command('resume', run, store=store.path)": "learner_taken_for_a_run",
-    "sessions/runs:session_of command('train', '--fresh', '--env', plan.row.env, store=store.path)": "run_pruned",
-    "store/locks:alone command('resume', run, '--take-over', store=folder.parent)": "no_offer",  # test_faults.py
-    "sessions/folders:_taken command('resume', name, store=store.path)": "killed_before_its_first_state",
-    "sessions/runs:longer command('resume', row.run, '--steps', 2 * row.steps, store=store)": "smoke_finished",
-    "sessions/runs:longer command(*words, store=store)": "short_finished",
-    "boards/standings:_boards `league evaluate A --against B`": "advised",
-    "boards/standings:_notes `league evaluate A --against B`": "advised",
-    "boards/alarms:_forgetting `league tournament --run {run} --bots`": "advised",
-    "boards/alarms:_cycling `league tournament --run {run}`": "advised",
-    "boards/alarms:_seats `league evaluate A --against B`": "advised",
-    "boards/headtohead:matchup `league evaluate A --against B`": "advised",
-    "store/store:remove_import `league imports list`": "imported",
-    "snapshots/state:_read `league train --fresh`": "state_of_a_newer_league",
-    "store/exchange:export_matches `league query 'SELECT DISTINCT run FROM match'`": "no_such_matches",
-    "store/store:open `league train`": "no_store",
-    "printing/answers:_offered next_step('report', name, '--out', f'{name}.html', store=store)": "run_finished",
-    "faces/report:_check command('train', store=store)": "nothing_to_report",
-    "arena/replays:parse `league watch A B --out FILE.replay`": "no_replay",
-    "sessions/failures:replay command('watch', path, '--out', out)": "replay_to_be_drawn",
-    "printing/answers:print_ended `league imports remove {e.run}`": "no_offer",  # test_human.py takes it back
-    "arena/equilibrium:nashconv `league exploit`": "no_offer",  # names the command, whose agent is left to the reader
-    "faces/headline:_evidence command('tournament', best.name, '--bots', '--format', 'gauntlet', store=store)": (
-        "report_of_few_games"
-    ),
-    "store/formats:format_of `league matches FILE.jsonl`": "foreign_store",
-}
-QUICK = (
-    *("exploiter_stopped", "killed_before_its_first_state", "no_memory_for_a_first_state", "smoke_finished"),
-    *("run_pruned", "agent_pruned", "no_store", "foreign_store"),
+ADVISED = (
+    *("evaluate A --against B", "tournament A B", "selftest", "snapshots prune --dry-run", "events", "doctor"),
+    *("rewards RUN", "tournament --run {run} --bots", "tournament --run {run}"),
 )
-"""The others are tried with `-m slow`."""
+"""Offers of boards, alarms and the doctor: matches may be missing, or reward terms worth a look."""
 
 
-def offers() -> dict[str, str]:
-    """`MODULE:FUNCTION OFFER` -> the offer, of every one in the source."""
-    found = {}
-    paths = [*(ROOT / "league").rglob("*.py"), *(ROOT / "snapshots").rglob("*.py")]
-    for path in paths:
-        module = str(path.relative_to(ROOT).with_suffix("")).removeprefix("league/")
-        tree = ast.parse(path.read_text())
-        for name, node in functions(tree):
-            for offer in offered(node):
-                found[f"{module}:{name} {offer}"] = offer
+def said(*words: object) -> str:
+    """What a command says on both streams."""
+    called = call(*words)
+    return called.err + called.out
+
+
+def stopped(*words: object) -> str:
+    """What a command says that is stopped after its first update."""
+    with stopping(1):
+        return said(*words)
+
+
+def patched(*patches: tuple[object, str, Any], words: tuple[object, ...]) -> str:
+    """What a command says while some things fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name, what in patches:
+            patch.setattr(where, name, what)
+        return said(*words)
+
+
+def failing(error: BaseException) -> Callable[..., Any]:
+    """What raises it."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+def away(path: str, do: Callable[[], str]) -> str:
+    """What is said while a folder is elsewhere."""
+    Path(path).rename("away")
+    found = do()
+    Path("away").rename(path)
     return found
 
 
-def functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """The outermost functions of a module and its classes, by name."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef):
-            yield from functions(node)
-        elif isinstance(node, ast.FunctionDef):
-            yield node.name, node
-
-
-def offered(function: ast.AST) -> Iterator[str]:
-    """The commands in a function's strings, docstrings aside, and its calls of what makes them."""
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(function)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and isinstance(node.body[0], ast.Expr)
-    }
-    parts = {id(part) for node in ast.walk(function) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("command", "next_step"):
-            yield ast.unparse(node)
-        if isinstance(node, ast.JoinedStr):
-            pieces = (v.value if isinstance(v, ast.Constant) else f"{{{ast.unparse(v.value)}}}" for v in node.values)
-            yield from re.findall(r"`league [a-z][^`]*`", "".join(map(str, pieces)))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | parts:
-            yield from re.findall(r"`league [a-z][^`]*`", node.value)
-
-
-def test_every_offer_is_in_the_table() -> None:
-    """A message that offers a command is tried below, or says here why not."""
-    assert set(offers()) == set(OFFERS)
-
-
-# The states: each makes one of a copy of `world`, which is the working folder, and returns what is said in it.
-
-
-def advised(call: Call) -> str:
-    """Matches may be missing, or reward terms worth a look: all that is named is there."""
-    return "\n".join(offer for key, offer in offers().items() if OFFERS.get(key) == "advised")
-
-
-def empty_store(call: Call) -> str:
+def empty_store(command: str) -> str:
     keeping_store(Path("other"))
-    return call("payoff", "--store", "other").err
+    return said(command, "--store", "other")
 
 
-def nothing_to_report(call: Call) -> str:
-    keeping_store(Path("other"))
-    return call("report", "--store", "other").err
-
-
-def report_of_few_games(call: Call) -> str:
+def report_of_few_games() -> str:
     call("report", "done", "--out", "r.html")
     [found] = set(re.findall(r"league tournament [^<]*? --format gauntlet", Path("r.html").read_text()))
     return f"`{found}`"
 
 
-def no_store(call: Call) -> str:
-    return call("runs", "--store", "none").err
+def trainer_says(does: Callable[[league.Trainer], object], *, is_closed: bool) -> str:
+    """What a trainer is refused with, while it is open or after."""
+    with ExitStack() as stack:
+        trainer = stack.enter_context(league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE))
+        if is_closed:
+            trainer.learn(trainer.collect())
+            stack.close()
+        return refusal(lambda: does(trainer))
 
 
-def doctor_without_a_store(call: Call) -> str:
-    return call("doctor", "--store", "none").out
-
-
-def snapshots_listed(call: Call) -> str:
-    return call("snapshots", "list").out
-
-
-def run_finished(call: Call) -> str:
-    return call("train", "--env", "matrix", "--stage", "smoke", "--run", "over", *CHEAP).err
-
-
-def run_stopped(call: Call) -> str:
-    with stopping(1):
-        return call("train", "--env", "matrix", "--stage", "smoke", *CHEAP).err
-
-
-def trainer_closed(call: Call) -> str:
-    with league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE) as trainer:
-        trainer.learn(trainer.collect())
-    with pytest.raises(UsageError) as told:
-        trainer.collect()
-    return str(told.value)
-
-
-def trainer_asked_for_rows(call: Call) -> str:
-    with (
-        league.Trainer("smoke", env="matrix", overrides=TINY, store=STORE) as trainer,
-        pytest.raises(ConfigError) as told,
-    ):
-        trainer.change("env.rows=8")
-    return str(told.value)
-
-
-def league_stopped(call: Call) -> str:
-    with stopping(1):
-        return call("train", "--league", "tiny.toml", "--env", "matrix", *CHEAP).err
-
-
-def exploiter_stopped(call: Call) -> str:
-    with stopping(1):
-        return call("exploit", "done", "--steps", "64", "--games", "2").err
-
-
-def state_of_another_version(call: Call) -> str:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "load_state_dict", lambda *_: {}["other"])
-        return call("resume", "stopped").err
-
-
-def state_of_a_newer_league(call: Call) -> str:
+def newer_state() -> str:
     index = Path("runs/stopped/state/state.json")
     index.write_text(json.dumps({**json.loads(index.read_text()), "format": 99}))
-    return call("resume", "stopped").err
+    return said("resume", "stopped")
 
 
-def kept_state_damaged(call: Call) -> str:
+def kept_state_damaged() -> str:
     step, index = min(states_of(Path("runs/done/state")).items())
     (index.parent / json.loads(index.read_text())["data"]).write_bytes(b"other")
-    return call("resume", "done", "--at", str(step)).err
+    return said("resume", "done", "--at", step)
 
 
-def imported(call: Call) -> str:
+def imported() -> str:
     Path("games.csv").write_text("seat0,seat1,winner\nx,y,0\ny,x,0\n")
     call("import", "games.csv", "--game-id", "chess", "--run", "import-1")
     return "`league imports list` `league imports remove NAME`"
 
 
-def no_replay(call: Call) -> str:
+def no_replay() -> str:
     Path("x.replay").write_text("{}")
-    return call("watch", "x.replay", "--out", "x.html").err
+    return said("watch", "x.replay", "--out", "x.html")
 
 
-def replay_to_be_drawn(call: Call) -> str:
+def replay_to_be_drawn() -> str:
     call("watch", "done@0", "bot:random", "--out", "m.replay")
-    return call("replay", "m.replay", "--out", "m.html").err
+    return said("replay", "m.replay", "--out", "m.html")
 
 
-def no_memory_for_a_first_state(call: Call) -> str:
-    def no_memory(*_: object) -> None:
-        raise MemoryError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "update", no_memory)
-        patch.setattr(artifacts_module, "save_state", no_memory)
-        return call("train", "--env", "matrix", "--stage", "smoke", *CHEAP).err
+def pruned(run: str, step: int, *words: str) -> str:
+    Store.open(STORE).mark_pruned(run, [step])
+    return said(*words)
 
 
-def agent_pruned(call: Call) -> str:
-    Store.open(STORE).mark_pruned("done", [32])
-    return call("evaluate", "done@32", "--against", "bot:random").err
-
-
-def exploited_agent_gone(call: Call) -> str:
+def exploited_agent_gone() -> str:
     call("export", "done", "copy")
-    with stopping(1):
-        call("exploit", "./copy", "--steps", "64", "--games", "2", "--run", "other", "--store", "other")
-    Path("copy").rename("away")
-    said = call("resume", "other", "--store", "other").err
-    Path("away").rename("copy")
-    return said
+    stopped("exploit", "./copy", "--steps", "64", "--games", "2", "--run", "other", "--store", "other")
+    return away("copy", lambda: said("resume", "other", "--store", "other"))
 
 
-def states_lost(call: Call) -> str:
-    said = []
+def states_lost() -> str:
+    found = []
     for run, learner in (("stopped", "stopped"), ("L", "L.main"), ("exploit-1", "exploit-1")):
         shutil.rmtree(Path("runs") / learner / "state")
-        said.append(call("resume", run).err)
-    return "\n".join(said)
+        found.append(said("resume", run))
+    return "\n".join(found)
 
 
-def exploiter_taken_for_a_league(call: Call) -> str:
-    return refusal(lambda: league.train(league="tiny.toml", env="matrix", run="exploit-1", store=STORE))
-
-
-def learner_taken_for_a_run(call: Call) -> str:
-    return refusal(lambda: league.Trainer.resume("L.main", store=STORE))
-
-
-def league_of_other_learners(call: Call) -> str:
+def league_of_other_learners() -> str:
     Path("other.toml").write_text('turn_steps = 32\n[learners.other]\nrole = "main"\n')
-    return call("train", "--league", "other.toml", "--env", "matrix", "--run", "L", *CHEAP).err
+    return said("train", "--league", "other.toml", "--env", "matrix", "--run", "L", *CHEAP)
 
 
-def league_of_another_seed(call: Call) -> str:
-    return call("train", "--league", "tiny.toml", "--env", "matrix", "--run", "L", "--seed", "5", *CHEAP).err
+def twice(does: Callable[..., str], *words: object) -> str:
+    """What is said the second time."""
+    does(*words)
+    return does(*words)
 
 
-def league_finished(call: Call) -> str:
-    call("resume", "L")
-    return call("resume", "L").err
-
-
-def longer_run_there(call: Call) -> str:
-    words = ["train", "--env", "matrix", "--stage", "long", *CHEAP]
-    with stopping(1):
-        call(*words)
-        return call(*words).err
-
-
-def short_finished(call: Call) -> str:
+def short_finished() -> str:
     sets = as_options(x for x in TINY if not x.startswith("run.total_steps"))
     call("train", "--env", "matrix", "--stage", "short", "--run", "short-one", *sets)
-    return call("resume", "short-one").err
+    return said("resume", "short-one")
 
 
-def smoke_finished(call: Call) -> str:
-    return call("resume", "done").err
-
-
-def snapshots_away(call: Call) -> str:
-    snapshots = Path("runs/stopped/snapshots")
-    snapshots.rename("away")
-    said = call("resume", "stopped").err
-    Path("away").rename(snapshots)
-    return said
-
-
-def disk_full(call: Call) -> str:
-    def refuse(*_: object) -> None:
-        raise SnapshotError("no room")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(artifacts_module, "save_state", refuse)
-        return call("resume", "stopped").err
-
-
-def run_pruned(call: Call) -> str:
-    Store.open(STORE).mark_pruned("stopped", [0])
-    return call("resume", "stopped").err
-
-
-def killed_before_its_first_state(call: Call) -> str:
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
+def killed_before_its_first_state() -> str:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(states, "write_atomic", die)
+        patch.setattr(states, "write_atomic", failing(KeyboardInterrupt()))
         league.train("smoke", env="matrix", run="k", overrides=TINY, store=STORE)
-    return call("train", "--fresh", "--run", "k", "--env", "matrix", "--stage", "smoke", *CHEAP).err
+    return said("train", "--fresh", "--run", "k", "--env", "matrix", "--stage", "smoke", *CHEAP)
 
 
-def no_such_matches(call: Call) -> str:
-    return call("matches", "new.jsonl", "--run", "nobody").err
-
-
-def foreign_store(call: Call) -> str:
-    return call("import", "league.duckdb").err
-
-
-# Trying
+FULL = (artifacts, "save_state", failing(SnapshotError("no room")))
+NO_MEMORY = ((Learner, "update", failing(MemoryError())), (artifacts, "save_state", failing(MemoryError())))
+STATES: dict[str, Callable[[], str]] = {
+    "advised": lambda: " ".join(f"`league {words}`" for words in ADVISED),
+    "empty store": lambda: empty_store("payoff"),
+    "nothing to report": lambda: empty_store("report"),
+    "report of few games": report_of_few_games,
+    "no store": lambda: said("runs", "--store", "none"),
+    "doctor without a store": lambda: said("doctor", "--store", "none"),
+    "snapshots listed": lambda: said("snapshots", "list"),
+    "run finished": lambda: said(*TRAIN, "--run", "over"),
+    "run stopped": lambda: stopped(*TRAIN),
+    "league stopped": lambda: stopped(*LEAGUE),
+    "exploiter stopped": lambda: stopped("exploit", "done", "--steps", "64", "--games", "2"),
+    "trainer closed": lambda: trainer_says(lambda trainer: trainer.collect(), is_closed=True),
+    "trainer asked for rows": lambda: trainer_says(lambda trainer: trainer.change("env.rows=8"), is_closed=False),
+    "state of another version": lambda: patched(
+        (Learner, "load_state_dict", lambda *_: {}["other"]), words=("resume", "stopped")
+    ),
+    "state of a newer league": newer_state,
+    "kept state damaged": kept_state_damaged,
+    "imported": imported,
+    "no replay": no_replay,
+    "replay to be drawn": replay_to_be_drawn,
+    "no memory for a first state": lambda: patched(*NO_MEMORY, words=TRAIN),
+    "disk full": lambda: patched(FULL, words=("resume", "stopped")),
+    "agent pruned": lambda: pruned("done", 32, "evaluate", "done@32", "--against", "bot:random"),
+    "run pruned": lambda: pruned("stopped", 0, "resume", "stopped"),
+    "snapshots away": lambda: away("runs/stopped/snapshots", lambda: said("resume", "stopped")),
+    "exploited agent gone": exploited_agent_gone,
+    "states lost": states_lost,
+    "exploiter taken for a league": lambda: refusal(
+        lambda: league.train_league("tiny.toml", env="matrix", run="exploit-1", store=STORE)
+    ),
+    "learner taken for a run": lambda: refusal(lambda: league.Trainer.resume("L.main", store=STORE)),
+    "league of other learners": league_of_other_learners,
+    "league of another seed": lambda: said(*LEAGUE, "--run", "L", "--seed", "5"),
+    "league finished": lambda: twice(said, "resume", "L"),
+    "longer run there": lambda: twice(stopped, "train", "--env", "matrix", "--stage", "long", *CHEAP),
+    "short finished": short_finished,
+    "smoke finished": lambda: said("resume", "done"),
+    "killed before its first state": killed_before_its_first_state,
+    "no such matches": lambda: said("matches", "new.jsonl", "--run", "nobody"),
+    "foreign store": lambda: said("import", "league.duckdb"),
+}
+QUICK = (
+    *("exploiter stopped", "killed before its first state", "no memory for a first state", "smoke finished"),
+    *("run pruned", "agent pruned", "no store", "foreign store"),
+)
+"""The others are tried with `-m slow`."""
 
 
 @pytest.fixture(scope="module")
@@ -402,38 +241,34 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     league.train("smoke", env="matrix", run="done", overrides=TINY, store=store)
     with stopping(1):
         league.train("smoke", env="matrix", run="stopped", overrides=TINY, store=store)
-        league.train(league=folder / "tiny.toml", env="matrix", run="L", overrides=TINY, store=store)
-        league.train(against="done", steps=64, games=2, run="exploit-1", store=store)
+        league.train_league(folder / "tiny.toml", env="matrix", run="L", overrides=TINY, store=store)
+        league.exploit("done", 64, games=2, run="exploit-1", store=store)
     return folder
 
 
-@pytest.mark.parametrize("state", cases(*QUICK, slow=sorted({*OFFERS.values()} - {"no_offer", *QUICK})))
-def test_what_is_offered_works(
-    state: str, world: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each command of the message, in the state that it describes, ends well; so does the next step that it tells."""
+@pytest.mark.parametrize("state", cases(*QUICK, slow=sorted(STATES)))
+def test_what_is_offered_works(state: str, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "hyperparameters.toml"
     source.write_text(SOURCE.read_text(encoding="utf-8") + STAGES, encoding="utf-8")
     monkeypatch.setattr(config_module, "SOURCE", source)
     monkeypatch.chdir(shutil.copytree(world, tmp_path / "world"))
-    said = globals()[state](call)
-    found = commands(said)
-    assert found, said
+    told = STATES[state]()
+    found = offered(told)
+    assert found, told
     for words in found:
         done = call(*words)
         assert done.code == 0, (words, done.err)
-        for more in commands("\n".join(line for line in done.err.splitlines() if line.startswith("next: "))):
+        for more in offered("\n".join(line for line in done.err.splitlines() if line.startswith("next: "))):
             assert call(*more).code == 0, more
-    if state == "short_finished":
+    if state == "short finished":
         assert Store.open(STORE).find_run("short-one").stage == "long", "it was carried on, and no other was begun"
 
 
-def commands(said: str) -> list[list[str]]:
+def offered(told: str) -> list[list[str]]:
     """The words of each command in what was said, filled in, and made cheap where they train from the start."""
     found = []
-    for line in dict.fromkeys(re.findall(r"`league ([a-z][^`]*)`|^next: league (.*)$", said, re.MULTILINE)):
-        text = re.sub(r"\{\w+\}", "done", line[0] or line[1]).replace("--keep done", "--keep 20")
-        words = [FILLED.get(word, word) for word in shlex.split(text)]
+    for line in dict.fromkeys(re.findall(r"`league ([a-z][^`]*)`|^next: league (.*)$", told, re.MULTILINE)):
+        words = filled(line[0] or line[1])
         if words[0] == "train" and "--set" not in words:
             words += ["--stage", "smoke", *([] if "--env" in words else ["--env", "matrix"]), *CHEAP]
         if words[:2] == ["exploit", "bot:random"]:
@@ -442,8 +277,20 @@ def commands(said: str) -> list[list[str]]:
     return found
 
 
-def refusal(act: Callable[[], object]) -> str:
-    """What the library says where it refuses."""
-    with pytest.raises(LeagueError) as caught:
-        act()
-    return str(caught.value)
+def filled(text: str) -> list[str]:
+    """The words of an offer, with what is left to the reader."""
+    text = re.sub(r"\{[\w.]+\}", "done", text).replace("--keep done", "--keep 20")
+    return [FILLED.get(word, word) for word in shlex.split(text)]
+
+
+def test_every_offer_in_the_code_can_be_given() -> None:
+    """What stands in backticks in a message is read as the command line reads it, or is the name of a command."""
+    found: set[str] = set()
+    for tree in modules().values():
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
+        found |= {offer for node in texts for offer in re.findall(r"`league ([a-z][^`\n]*)`", str(node.value))}
+    assert len(found) > 10
+    for words in map(filled, sorted(found)):
+        if len(words) > 1:
+            read_words(["league", *words])

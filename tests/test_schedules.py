@@ -14,7 +14,7 @@ import league
 from league import config as settings
 from league.config import fingerprint, from_json, load, to_json, updates
 from league.config.models import Config
-from league.config.schedules import Schedule, read
+from league.config.schedules import read
 from league.config.updates import boundary, check, num_updates, smaller, snapshot_updates
 from league.errors import ConfigError
 from league.store.store import Store
@@ -148,11 +148,6 @@ def test_a_run_follows_its_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyP
     _, found = store.query(f'SELECT value FROM metric WHERE {where} ORDER BY "update"')
     assert [x for (x,) in found] == [rate for _, rate, *_ in seen]
     assert store.reward_terms(result.run)[0].weight == pytest.approx(config.at(576).rewards["payoff"])
-
-
-def test_a_schedule_is_scaled_as_a_number_is() -> None:
-    """Every value, at its step."""
-    assert Schedule(((0, 2.0), (10, 4.0))).scaled(0.5).at(5) == 1.5
 
 
 def test_who_runs_out_of_memory_is_told_of_the_mildest_settings_first() -> None:

@@ -57,13 +57,6 @@ def test_each_thing_is_changed_from_the_best_so_far(monkeypatch: pytest.MonkeyPa
     assert "# Run with OMP_NUM_THREADS=4" in found.toml and "# env.rows = 128: 1.50 times" in found.toml
 
 
-def test_what_is_no_better_than_noise_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gain of 4 % changes nothing."""
-    scripted(monkeypatch, lambda x: 104.0 if x.lanes == 2 else 100.0)
-    found = tune(seconds=60)
-    assert found.best == found.usual and tomllib.loads(found.toml) == {}
-
-
 def test_time_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The settings as they are are measured whatever it takes; then trials begin while there is time."""
     clock = iter(float(10 * i) for i in range(100))

@@ -17,11 +17,12 @@ from league.arena import consent, parts
 from league.arena.code_hash import mark_of
 from league.config import models
 from league.config.models import Config, PartsConfig
-from league.errors import ConfigError, LeagueError
+from league.errors import ConfigError
 from league.pool import samplers
 from league.schema import PartSource
 from league.testing import check_bot
 from tests.helpers.games import forget, new_user, times_run
+from tests.helpers.refusals import refusal
 
 TEXT = """
 from pathlib import Path
@@ -54,14 +55,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("mine", None)
 
 
-def refusal(call: Callable[[], Any]) -> str:
-    """The one line with which `call` is refused."""
-    with pytest.raises(LeagueError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def with_bot(**pool: Any) -> Config:
     """Settings of a matrix game."""
     return settings.load(env="matrix", overrides=[f"pool.{key}={value}" for key, value in pool.items()])
@@ -88,33 +81,26 @@ def test_a_part_is_named_by_its_address_or_otherwise(file: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "words"),
     [
-        ("bots", "nowhere.py:x", "bot=nowhere.py:x: there is no such file; give the path of the bot's file"),
-        ("bots", "mine.py:three", "it has no 'three'; known: Path, one, two"),
-        ("bots", "mine.py", "it defines several things; add one, :one or :two"),
-        ("bots", "mine.py:NUMBER", "is int; a bot is a function (observation, legal, rng) -> action"),
-        ("bots", "mine.txt", "no module 'mine.txt' is installed or in this folder"),
+        ("bots", "nowhere.py:x", "there is no such file"),
+        ("bots", "mine.py:three", "known: Path, one, two"),
+        ("bots", "mine.py", "add one, :one or :two"),
+        *(
+            (kind, "mine.py:NUMBER", f"a {name} is a function")
+            for kind, name in (("bots", "bot"), ("policy", "policy"))
+        ),
+        ("bots", "mine.txt", "no module 'mine.txt'"),
         ("bots", "nobody", "no installed bot is called so; give FILE.py:NAME"),
-        ("bots", "a b=mine.py:one", "bot='a b': a name has letters, digits"),
-        ("bots", "x=", "is no bot's name, file or module"),
-        ("bots", {"a b": "mine.py:one"}, "bot='a b': a name has letters, digits"),
+        *(("bots", given, "bot='a b': a name has letters") for given in ("a b=mine.py:one", {"a b": "mine.py:one"})),
+        *((kind, given, "'s name, file or module") for kind, given in (("bots", "x="), ("policy", ""))),
         ("bots", ["one=mine.py:two", "mine.py:one"], "bot=one: two of that name are given"),
-        ("bots", 3, "bot=int: is int; a bot is a function"),
+        ("bots", 3, "bot=int"),
         ("sampler", "recent=mine.py:one", "sampler=recent: the library has one of that name"),
-        ("sampler", "openspiel:x", "no module 'openspiel' is installed"),
-        ("policy", "mine.py:NUMBER", "a policy is a function or class (GameSpec, AgentConfig) -> nn.Module"),
-        ("policy", "", "is no policy's name, file or module"),
+        ("sampler", "openspiel:x", "no module 'openspiel'"),
     ],
 )
 def test_what_is_no_part_is_one_line(kind: str, given: Any, words: str) -> None:
     """It names the setting, what was given and what would be right."""
     assert words in refusal(lambda: parts.enter(**{kind: given}))
-
-
-def test_one_policy_and_one_sampler_make_a_run(file: Path) -> None:
-    """Two of them are told apart where agents are loaded, and refused for a run."""
-    given = parts.enter(policy=["a=mine.py:one", "b=mine.py:two"])
-    assert [part.name for part in given.parts] == ["a", "b"]
-    assert "policy: a run has one, and a and b are named" in refusal(lambda: given.sets)
 
 
 def test_settings_are_resolved_to_code(file: Path) -> None:

@@ -50,15 +50,6 @@ def exact() -> dict[tuple[str, str], float]:
     return {(a, b): float(gains[i, j]) for i, a in enumerate(bots) for j, b in enumerate(bots)}
 
 
-def test_specs_say_what_a_match_can_pay() -> None:
-    """Kuhn 2 chips a deal, Leduc 13, a matrix its largest entry a round; brawl pays nothing beside the win."""
-    assert registry.spec("kuhn", {}).utility == Utility("payoff", 2.0)
-    assert registry.spec("kuhn", {"deals": 5}).utility == Utility("payoff", 10.0)
-    assert registry.spec("leduc", {}).payoff_bound == 13.0
-    assert registry.spec("matrix", {}).payoff_bound == 10.0
-    assert registry.spec("brawl", {}).utility is None and registry.spec("brawl", {}).payoff_bound is None
-
-
 def test_a_tournament_of_kuhn_finds_the_exact_payoffs(user: Path) -> None:
     """Every interval holds the value of the tree; `nash` is ahead of `call`, which wins as many hands as it."""
     played = tournament(["bot:nash"], bots=True, games=400, env="kuhn", device="cpu", store=user / "s")
@@ -163,38 +154,3 @@ def test_an_exploiter_of_an_equilibrium_finds_nothing(user: Path) -> None:
     some = league.train(against="bot:fold", steps=4096, **given, store=user / "s")
     assert some.exploitability is not None and 0.25 < some.exploitability <= 1.0
     assert some.summary is not None and some.summary.payoff is not None and some.summary.payoff.bound == 2.0
-
-
-def test_results_in_python_show_payoffs(user: Path) -> None:
-    """Tables, data frames and pictures of a game with a payoff judge by it, as the commands do, never by hands won."""
-    given: dict[str, Any] = {"env": "kuhn", "device": "cpu", "store": made(user / "s")}
-    evaluated = league.evaluate("bot:nash", "bot:call", 100, **given)
-    matched = league.matchup("bot:nash", "bot:call", store=given["store"])
-    gate = league.gate("bot:nash", "bot:call", max_games=32, **given)
-    assert evaluated.summary.payoff is not None and gate.payoff is not None
-    for result, paid in (
-        (evaluated, evaluated.summary.payoff),
-        (matched, evaluated.summary.payoff),
-        (gate, gate.payoff),
-    ):
-        row = result.to_df().iloc[0]
-        ends = ["payoff_lower", "payoff_upper"] if result is gate else ["lower", "upper"]
-        assert [*row[["payoff", *ends]]] == pytest.approx([paid.mean, paid.lower, paid.upper], abs=1e-9)
-        assert "score" not in row
-    assert league.payoff(store=given["store"]).grids()[0].title == "kuhn: payoff of the row, a match"
-    for drawn in (evaluated.plot(), matched.plot()):
-        assert drawn.axes[0].get_xlabel() == "payoff a match, with 95 % interval"
-        low, high = drawn.axes[0].get_xlim()
-        assert low < evaluated.summary.payoff.lower and evaluated.summary.payoff.upper < high
-
-
-def test_a_board_of_two_units_shows_both(user: Path) -> None:
-    """`print(leaderboard())` gives each game its own table, so that Elo points do not round payoffs away."""
-    store = made(user / "s")
-    for game, bots in (("kuhn", ["bot:nash", "bot:call"]), ("cards", ["bot:greedy", "bot:random"])):
-        tournament(bots, games=8, env=game, device="cpu", store=store)
-    board = league.leaderboard(store=store)
-    assert len(board.to_df()) == 4 and [*board.to_df()["unit"]] == ["elo"] * 2 + ["payoff"] * 2
-    best = board.boards[1].entries[0]
-    assert f" {best.rating:.3f} " in str(board) and f" {best.lower:.3f} " in str(board)
-    assert len(league.leaderboard(store=made(user / "empty")).to_df()) == 0

@@ -3,7 +3,6 @@
 import io
 from typing import Any
 
-import numpy as np
 import pytest
 
 import league
@@ -67,13 +66,6 @@ def test_a_game_without_a_drawing_is_told_in_words(screen: Screen) -> None:
     replay = parse(random_match(name, 1)[0], "f")
     terminal.play(replay, course_of(Playback(replay, "f")), out=screen)
     assert "seat 0 sees" in screen.getvalue() and max(len(x) for x in pictures(screen.getvalue())[0]) <= 60
-
-
-def test_half_blocks_have_the_colours_of_their_pixels() -> None:
-    """The upper pixel is the letter's colour, the lower one what is behind it; equal neighbours share one code."""
-    picture = np.zeros((2, 3, 3), np.uint8)
-    picture[0, :, 0], picture[1, :, 2] = 255, 7
-    assert terminal.blocks(picture) == "\x1b[38;2;255;0;0;48;2;0;0;7m" + 3 * terminal.UPPER + terminal.PLAIN
 
 
 @pytest.mark.parametrize(("size", "words"), [(("30", "20"), "30 x 20"), (("60", "5"), "60 x 5")])

@@ -107,15 +107,6 @@ def test_every_tournament_plays_fresh_games(store: Filled, tmp_path: Path) -> No
     assert not {row[3] for row in rows(other) if row[0] == seeded.tournament} & {row[3] for row in both}
 
 
-def test_a_pairs_games_do_not_depend_on_who_else_plays(store: Filled, tmp_path: Path) -> None:
-    """Two bots play the same games in a tournament of two as in one of three."""
-    hold(store, games=4)
-    other = keeping_store(tmp_path / "other")
-    hold(other, *BOTS[:2], games=4)
-    among = [row[1:] for row in rows(store) if BOTS[2] not in row]
-    assert sorted(row[1:] for row in rows(other)) == sorted(among)
-
-
 @pytest.mark.parametrize(
     ("breaks_off", "number"), [(KeyboardInterrupt(), 2), (Interrupted(signal.SIGTERM), signal.SIGTERM)]
 )
@@ -219,34 +210,6 @@ def test_equals_are_told_apart_in_one_of_twenty_tournaments() -> None:
     """Of 60 tournaments of two equal bots, up to 1,000 games each, at most 3 name one as the best."""
     pair = ["bot:random", "bot:constant"]
     assert sum(tournament(pair, **EQUALS, want="top", seed=seed).ended == "reached" for seed in range(60)) <= 3
-
-
-def test_the_adaptive_one_plays_the_two_that_are_compared(store: Filled) -> None:
-    """For the difference of two agents they alone play while nobody else can tell of it."""
-    result = hold(store, format="adaptive", between=("bot:random", "bot:biased"), max_games=24)
-    assert [(e.a, e.b) for e in result.encounters] == [("bot:random", "bot:biased")]
-    assert [(w.a, w.b) for w in result.wanted] == [("bot:random", "bot:biased")]
-    assert [s.rating is None for s in result.standings] == [False, False, True]
-
-
-def test_it_goes_on_until_all_are_linked(store: Filled) -> None:
-    """However wide intervals may be, it does not end while the prior alone says how two agents compare."""
-    result = hold(store, format="adaptive", until=100_000.0)
-    assert result.ended == "reached" and len(result.encounters) >= 2
-
-
-def test_without_a_store_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bots meet without a store, too, and are rated by these games alone."""
-    monkeypatch.chdir(tmp_path)
-    result = hold(None, games=2)
-    assert result.tournament is None and result.games == 6 and len(result.standings) == 3
-    assert not list(tmp_path.iterdir())
-
-
-def test_all_bots_enter_once(store: Filled) -> None:
-    """`bots` adds whoever is not named yet; an agent that is named twice enters once."""
-    result = hold(store, "bot:biased", "bot:biased", games=2, bots=True)
-    assert sorted(standing.name for standing in result.standings) == sorted(BOTS)
 
 
 BAD: dict[str, tuple[list[str], dict[str, Any], str]] = {

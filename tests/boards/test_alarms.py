@@ -7,21 +7,19 @@ import math
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest, fisher_exact
 
-from league.boards.alarms import ALPHA, Finding, Kind, alarms, sound, statement
-from league.cli import main
+from league.boards.alarms import ALPHA, Finding, Kind, alarms, sound
 from league.store.exchange import import_matches
 from league.store.rows import GameRow, RunRow, SnapshotRow
 from league.store.store import Store
 from league.types import DRAW, MatchResult
+from tests.helpers.commands import call
 from tests.helpers.stores import Filled, empty_store
 
 SNAPSHOTS = 6
@@ -158,18 +156,13 @@ def test_a_sick_store_raises_its_alarm_and_no_other(kind: Kind, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", SICK)
-def test_the_query_of_an_alarm_returns_the_numbers_of_its_sentence(
-    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_query_of_an_alarm_returns_the_numbers_of_its_sentence(kind: Kind, tmp_path: Path) -> None:
     """`league query` with the text that is shown prints rows that hold every count and score of the sentence."""
     store = make_store(tmp_path)
     fill(store, sick(kind, 1))
     finding = found(store)[kind]
     assert finding.is_raised
-    monkeypatch.setattr(sys, "argv", ["league", "query", finding.query, "--store", str(store.path), "--json"])
-    with pytest.raises(SystemExit):
-        main()
-    printed = json.loads(capsys.readouterr().out)
+    printed = call("query", finding.query, "--store", store.path, "--json").json
     rows = [dict(zip(printed["columns"], row, strict=True)) for row in printed["rows"]]
     n, sentence = finding.numbers, finding.sentence
     if kind == "forgetting":
@@ -221,80 +214,12 @@ def test_false_alarms_are_below_five_percent(chance: Chance, games: int, tmp_pat
     assert max(raised.values()) < 10, raised
 
 
-def test_nothing_is_said_where_nothing_is_known(tmp_path: Path) -> None:
-    """A store without matches raises no alarm of a run, and says what to play; one without runs has no findings."""
-    assert alarms(empty_store(tmp_path / "empty")) == ()
-    store = make_store(tmp_path)
-    store.flush(force=True)
-    findings = {finding.kind: finding for finding in alarms(store)}
-    assert findings.pop("training").is_raised is False
-    assert {finding.is_raised for finding in findings.values()} == {None}
-    assert "league tournament --run r" in findings["cycling"].sentence
-    assert "league tournament --run r" in findings["forgetting"].sentence
-
-
-def test_games_played_before_count_once(tmp_path: Path) -> None:
-    """The same evaluation stored under another name changes no number."""
-    store = make_store(tmp_path)
-    results = evaluations(np.random.default_rng(0), improving)
-    fill(store, results)
-    before = found(store)
-    fill(store, [replace(result, run="again") for result in results])
-    assert found(store) == before and store.query("SELECT count(*) FROM match")[1] == [(2 * len(results),)]
-
-
-def test_the_view_is_what_the_leaderboard_counts(tmp_path: Path) -> None:
-    """`evaluation_game` has the games of `Store.pair_counts`: sampled, greedy, of bots, repeated and not."""
-    store = make_store(tmp_path)
-    rng = np.random.default_rng(3)
-    results = []
-    for k in range(400):
-        seats = tuple(rng.choice(["net-0", "net-1", "bot:a", "bot:b"], 2, replace=False).tolist())
-        sampling, seed, row = rng.choice(["sample", "greedy"]), int(rng.integers(3)), int(rng.integers(2))
-        winner = int(rng.integers(-1, 2))
-        results.append(MatchResult("e", "evaluation", 0, row, k, "g", seats, seed, winner, "x", 1, 1, str(sampling)))
-        results.append(MatchResult("f", "evaluation", 0, row, k, "g", seats, seed, winner, "x", 1, 1, str(sampling)))
-    fill(store, results)
-    for sampling in ("sample", "greedy"):
-        counts = store.pair_counts("g", sampling=sampling)  # type: ignore[arg-type]
-        rows = store.query(
-            "SELECT seat0_agent, seat1_agent, count(*) FILTER (winner = 0), count(*) FILTER (winner IS NULL),"
-            " count(*) FILTER (winner = 1) FROM evaluation_game WHERE sampling = '" + sampling + "' OR"
-            " (starts_with(seat0_agent, 'bot:') AND starts_with(seat1_agent, 'bot:')) GROUP BY ALL ORDER BY ALL"
-        )[1]
-        columns = (counts.seat0, counts.seat1, counts.wins, counts.draws, counts.losses)
-        assert rows == sorted(zip(*(list(column) for column in columns), strict=True))
-
-
 def test_time_outs_alone_tell_only_where_no_metric_tells_of_activity(tmp_path: Path) -> None:
     """A game that names no such metric is passive when nearly all matches run out of time; one that does is not."""
     for activity, metrics in (("damage_dealt", True), ("damage_dealt", False), (None, True), ("hits", True)):
         store = make_store(tmp_path, f"{activity}-{metrics}", activity=activity)
         fill(store, trainings(np.random.default_rng(0), 0.1, 0.98, metrics=metrics))
         assert found(store)["passivity"].is_raised is not (metrics and activity == "damage_dealt")
-
-
-def test_what_counts_as_activity_is_the_games_word(tmp_path: Path) -> None:
-    """A learner whose metric is 0 in most matches is passive, whatever the game calls it; the sentence names it."""
-    store = make_store(tmp_path, activity="moves_made")
-    matches = trainings(np.random.default_rng(0), 0.8, 0.1)
-    fill(store, [replace(match, metrics={"moves_made": match.metrics["damage_dealt"]}) for match in matches])
-    alarm = found(store)["passivity"]
-    assert alarm.is_raised and alarm.sentence.endswith("its moves_made was 0")
-    assert alarm.numbers["mean_activity"] == pytest.approx(70.0 * (1 - alarm.numbers["idle"] / 200))
-
-
-def test_alarms_are_told_and_written_down(tmp_path: Path) -> None:
-    """`sound` returns a line for each alarm of a run and writes it as an event; a healthy run has none."""
-    store = make_store(tmp_path)
-    fill(store, sick("passivity", 1))
-    [line] = sound(store, store.folder("r"), 7)
-    assert line.startswith("alarm, passivity: of r's newest 200 training matches")
-    events = store.query("SELECT run, event.update, kind, message FROM event")[1]
-    assert events == [("r", 7, "alarm:passivity", line.removeprefix("alarm, passivity: "))]
-    healthy = make_store(tmp_path, "healthy")
-    fill(healthy, evaluations(np.random.default_rng(1), improving) + trainings(np.random.default_rng(1), 0.1, 0.6))
-    assert sound(healthy, healthy.folder("r"), 7) == [] and healthy.query("SELECT * FROM event")[1] == []
 
 
 def test_alarms_of_training_are_among_them(tmp_path: Path) -> None:
@@ -320,14 +245,6 @@ def test_alarms_of_training_are_among_them(tmp_path: Path) -> None:
     assert found(store)["training"].is_raised is False
 
 
-def test_names_are_data(tmp_path: Path) -> None:
-    """A run's name stands in the query as a literal, whatever is in it."""
-    store = make_store(tmp_path)
-    store.flush(force=True)
-    query = statement("alarm_passivity", run="o'r; -- $last \\", last=200, activity="x'y")
-    assert store.query(query)[1] == [(0, 0, 0, 0, None)] and "\n" not in query
-
-
 @pytest.mark.parametrize(("new", "old"), [((3, 10), (9, 10)), ((8, 60), (58, 60)), ((300, 400), (380, 400))])
 def test_figures_are_those_of_the_tests_that_are_named(
     new: tuple[int, int], old: tuple[int, int], tmp_path: Path
@@ -351,18 +268,6 @@ def test_figures_are_those_of_the_tests_that_are_named(
     assert 0 < count < total == 200
 
 
-def test_only_alarms_load_scipys_statistics() -> None:
-    """They take a second or more to load, which no other command should wait for."""
-    code = "import sys, league.boards.alarms, league.boards.standings, league.boards.payoff, league.arena.tournaments"
-    loaded = subprocess.run(
-        [sys.executable, "-c", f"{code}; print('scipy.stats' in sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert loaded.stdout.strip() == "False"
-
-
 def outside(store: Filled, seat: float, games: int = 40, seed: int = 0) -> Finding:
     """What is found of the seats in games between outsiders that share no seed; `seat`: Elo points."""
     rng = np.random.default_rng(seed)
@@ -381,18 +286,11 @@ def outside(store: Filled, seat: float, games: int = 40, seed: int = 0) -> Findi
     return finding
 
 
-def test_seats_of_outside_games_are_judged(tmp_path: Path) -> None:
-    """Unequal seats are found in games without a shared seed; equal ones raise no alarm, whoever sat where."""
-    sick_one = outside(empty_store(tmp_path / "sick"), seat=150.0)
-    assert sick_one.is_raised and "without a shared seed" in sick_one.sentence
-    assert sick_one.numbers["first_lower"] > 0.55  # type: ignore[operator]
-    healthy = [outside(empty_store(tmp_path / str(k)), 0.0, seed=k).is_raised for k in range(10)]
-    assert sum(map(bool, healthy)) <= 1
-
-
 def test_seats_are_tested_as_by_permutation(tmp_path: Path) -> None:
     """The excess of the first seat's points and its variance are those of dealing results to seatings at random."""
     store = empty_store(tmp_path)
+    found = outside(empty_store(tmp_path / "sick"), seat=150.0)
+    assert found.is_raised and "without a shared seed" in found.sentence
     numbers = outside(store, seat=40.0, games=12).numbers
     _, rows = store.query("SELECT seat0_agent, seat1_agent, winner FROM match")
     pairs: dict[tuple[str, str], list[tuple[bool, float]]] = {}
@@ -412,10 +310,8 @@ def test_seats_are_tested_as_by_permutation(tmp_path: Path) -> None:
     assert numbers["variance"] == pytest.approx(totals.var(), rel=0.1)
 
 
-@pytest.mark.parametrize("game_id", ["$(touch PWNED)", '";touch PWNED;"', "`touch PWNED`'x", "a b", "plain"])
-def test_what_is_printed_to_be_pasted_is_quoted(
-    game_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("game_id", ["$(touch PWNED)", "`touch PWNED`'x", "plain"])
+def test_what_is_printed_to_be_pasted_is_quoted(game_id: str, tmp_path: Path) -> None:
     """A shell takes the command of an alarm as it was meant, whatever a stranger has called a game."""
     rows = [
         {"seat0": "ab"[k % 2], "seat1": "ba"[k % 2], "winner": int(k % 10 == 0), "game_id": game_id, "seed": k}
@@ -424,10 +320,7 @@ def test_what_is_printed_to_be_pasted_is_quoted(
     (tmp_path / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     store = tmp_path / "league.duckdb"
     import_matches(tmp_path / "m.jsonl", store=store)
-    monkeypatch.setattr(sys, "argv", ["league", "alarms", "--store", str(store)])
-    with pytest.raises(SystemExit):
-        main()
-    shown, pasted = capsys.readouterr().out.splitlines()
+    shown, pasted = call("alarms", "--store", store).out.splitlines()
     [finding] = alarms(Store.open(store))
     assert shlex.split(pasted) == ["league", "query", finding.query]
     script = f"league() {{ printf '%s\\0' \"$@\"; }}; {pasted}"

@@ -6,17 +6,14 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.curve import recorded
-from benchmarks.strength import falls
 from league.boards.headtohead import matchup
-from league.boards.naming import LEAST_GAMES, best_snapshot, find_rated
+from league.boards.naming import best_snapshot, find_rated
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
@@ -24,40 +21,16 @@ from league.maths.elo import elo_series
 from league.maths.ratings import bradley_terry
 from league.play.summaries import counts_of
 from league.store.exchange import import_matches
-from league.store.rows import AgentRow, GameRow, RatingRow, RunRow, SnapshotRow
+from league.store.rows import AgentRow, RunRow, SnapshotRow
 from league.types import DRAW, MatchResult
-from tests.helpers.stores import Filled, empty_store, make_gate
+from tests.helpers.stores import Filled, empty_store, make_gate, play
+from tests.helpers.stores import begin_brawl as begin
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Filled:
     """An empty store."""
     return empty_store(tmp_path)
-
-
-def begin(store: Filled, run: str, game_id: str = "g", **changes: Any) -> None:
-    """A run with snapshots of step 0, 100 and 200, whose ids are RUN0, RUN1 and RUN2."""
-    store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
-    for i in range(3):
-        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{100 * i}", "f"))
-    store.add_game(GameRow(game_id, "brawl", "bot:based"))
-    store.add_agent(AgentRow("bot:based", "bot", "bot:based", game_id))
-    store.flush(force=True)
-
-
-def play(
-    store: Filled, a: str, b: str, wins: int, draws: int, losses: int, *, run: str = "r", game_id: str = "g"
-) -> None:
-    """Evaluation games between two agents in alternating seats, with a's wins, draws and losses."""
-    start = len(store.matches(run, "evaluation"))
-    outcomes = [0] * wins + [DRAW] * draws + [1] * losses
-    for i, outcome in enumerate(outcomes):
-        seats = (a, b) if i % 2 == 0 else (b, a)
-        winner = outcome if outcome == DRAW or i % 2 == 0 else 1 - outcome
-        store.add_matches(
-            [MatchResult(run, "evaluation", 0, start + i, 0, game_id, seats, i, winner, "time", 1, 1, "sample")]
-        )
-    store.flush(force=True)
 
 
 def train(store: Filled, run: str, games: list[tuple[str, int]], game_id: str = "g") -> None:
@@ -123,24 +96,6 @@ def test_games_are_never_mixed(store: Filled) -> None:
     assert [e.games for e in boards["h"].entries] == [10, 10]
 
 
-def test_a_run_shows_its_agents_the_bots_and_whom_they_met(store: Filled) -> None:
-    """With a run, other runs' agents that its own never met are left out; the ratings stay those of the whole game."""
-    begin(store, "r")
-    begin(store, "s")
-    play(store, "r2", "bot:based", 8, 0, 2)
-    play(store, "s1", "bot:based", 3, 0, 7, run="s")
-    play(store, "s2", "s1", 6, 0, 4, run="s")
-    play(store, "bot:random", "s1", 1, 0, 9, run="s")
-    play(store, "r2", "s1", 5, 0, 5)
-    everyone = {e.agent_id: e.rating for e in leaderboard(store).entries}
-    shown = leaderboard(store, run="r")
-    assert {e.agent_id for e in shown.entries} == {"r2", "bot:based", "bot:random", "s1"}
-    assert all(e.rating == everyone[e.agent_id] for e in shown.entries)
-    assert [e.rank for e in shown.entries] == [1, 2, 3, 4]
-    assert [learner.run for learner in shown.learners] == ["r"]
-    assert len(everyone) == 5 and len(leaderboard(store).learners) == 2
-
-
 def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Filled) -> None:
     """Two runs with one seed share their first snapshot: it is named after the run that is shown."""
     for run in ("r", "s"):
@@ -150,33 +105,6 @@ def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Filled) -> 
     play(store, "shared", "bot:based", 1, 0, 1)
     assert {e.name for e in leaderboard(store, run="r").entries} == {"r@5", "bot:based"}
     assert {e.name for e in leaderboard(store, run="s").entries} == {"s@5", "bot:based"}
-
-
-def test_agents_that_nobody_introduced_are_still_rated(store: Filled) -> None:
-    """A match may name agents that the store knows nothing of: a bot by its name, others by the start of their hash."""
-    play(store, "f" * 64, "bot:new", 1, 0, 1)
-    assert {(e.name, e.kind) for e in leaderboard(store).entries} == {("f" * 12, "unknown"), ("bot:new", "bot")}
-    assert leaderboard(store).boards[0].anchor is None
-
-
-def test_an_empty_store_has_no_boards(store: Filled) -> None:
-    """Before the first run there is nothing to show, and after it a board without entries."""
-    assert leaderboard(store).boards == ()
-    begin(store, "r")
-    (board,) = leaderboard(store).boards
-    assert board.entries == () and board.learners[0].elo == 1000.0
-
-
-def test_json_is_plain(store: Filled) -> None:
-    """`to_json` gives what JSON can hold, and loses nothing."""
-    begin(store, "r")
-    play(store, "r2", "bot:based", 8, 0, 2)
-    train(store, "r", [("bot:based", 0)])
-    board = leaderboard(store)
-    plain = board.to_json()
-    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["boards"][0]["entries"][0]["name"] == "r@200"
-    assert plain["boards"][0]["learners"][0]["games"] == 1
 
 
 def test_unknown_names_are_refused(store: Filled) -> None:
@@ -190,37 +118,6 @@ def test_unknown_names_are_refused(store: Filled) -> None:
         leaderboard(store, run="first", game_id="h")
     with pytest.raises(UsageError, match="no run `second`"):
         best_snapshot(store, "second")
-
-
-def test_best_is_the_highest_lower_bound(store: Filled) -> None:
-    """A few lucky games do not beat many good ones: the lower bound decides, among this run's snapshots only."""
-    begin(store, "r")
-    begin(store, "s")
-    play(store, "r1", "bot:based", 120, 0, 40)
-    play(store, "r2", "bot:based", 3, 0, 0)
-    play(store, "s0", "bot:based", 150, 0, 10, run="s")
-    rating = {e.agent_id: e for e in leaderboard(store).entries}
-    assert rating["r2"].rating > rating["r1"].rating and rating["r2"].lower < rating["r1"].lower
-    assert best_snapshot(store, "r") == "r1"
-    assert best_snapshot(store, "s") == "s0"
-
-
-def test_two_lucky_games_are_no_evidence(store: Filled) -> None:
-    """The best has `LEAST_GAMES` games if any of the run has, be the lower bound of one with two games above its own.
-
-    Where none of a run has as many, the lower bound alone decides.
-    """
-    begin(store, "r")
-    begin(store, "s")
-    play(store, "r1", "bot:based", 40, 0, 160)
-    play(store, "r2", "bot:based", 2, 0, 0)
-    play(store, "s1", "bot:based", LEAST_GAMES - 1, 0, 0, run="s")
-    play(store, "s2", "bot:based", 2, 0, 0, run="s")
-    lower = {e.agent_id: e.lower for e in leaderboard(store).entries}
-    assert lower["r2"] > lower["r1"] and best_snapshot(store, "r") == "r1"
-    assert lower["s1"] > lower["s2"] and best_snapshot(store, "s") == "s1"
-    play(store, "s2", "bot:based", 0, 0, LEAST_GAMES, run="s")
-    assert best_snapshot(store, "s") == "s2"
 
 
 @pytest.mark.parametrize("title", ["", "r0"], ids=["rated", "champion"])
@@ -306,21 +203,6 @@ def test_notes_say_what_to_mind(store: Filled) -> None:
     }
 
 
-def test_a_rating_is_recomputed_from_rows_alone(store: Filled) -> None:
-    """What was written into the rating table changes nothing, and a fresh store with the same rows agrees."""
-    begin(store, "r")
-    play(store, "r2", "bot:based", 8, 1, 2)
-    before = leaderboard(store)
-    store.add_ratings([RatingRow("r", 1, "bradley_terry", "r2", 9999.0, 0.0, 0.0, 1, "g")])
-    store.flush(force=True)
-    assert leaderboard(store) == before
-    copy = empty_store(store.path / "copy")
-    copy.add_game(store.game("g"))
-    copy.add_matches(reversed(store.matches("r", "evaluation")))
-    copy.flush(force=True)
-    assert [e.rating for e in leaderboard(copy).entries] == [e.rating for e in before.entries]
-
-
 def rate(store: Filled, update: int, agents: dict[str, str], **more: Any) -> None:
     """Writes what an evaluation of run r makes of `agents`, from the games that the store has of it."""
     counts = counts_of(store.matches("r", "evaluation"))
@@ -391,33 +273,6 @@ def test_names_that_two_agents_have_are_told_apart(store: Filled) -> None:
         find_rated(store, "r@7")
 
 
-def test_a_snapshot_that_the_store_does_not_know_yet_is_the_runs_own(store: Filled) -> None:
-    """The ladder calls it `RUN@STEP`, though its agent was introduced before it."""
-    begin(store, "r")
-    store.add_agent(AgentRow("abcdef0123456789", "snapshot", "r@300", "g"))
-    play(store, "abcdef0123456789", "bot:based", 3, 0, 1)
-    told: list[str] = []
-    agents = {"abcdef0123456789": "other", "bot:based": "bot:based"}
-    rate(store, 3, agents, taken={"abcdef0123456789": 300}, tell=lambda _, rated: told.extend(x.name for x in rated))
-    assert sorted(told) == ["bot:based", "r@300"]
-
-
-def test_falls_and_curves_are_of_the_runs_own_snapshots(store: Filled) -> None:
-    """What a run lost on the way, and its curve, leave out a guest whose name is a snapshot's here."""
-    begin(store, "r")
-    store.add_agent(AgentRow("abcdef0123456789", "snapshot", "r@200", "g"))
-    store.flush(force=True)
-    for agent, wins in {"r0": 150, "r1": 160, "r2": 40, "abcdef0123456789": 155}.items():
-        play(store, agent, "bot:based", wins, 0, 200 - wins)
-    play(store, "r2", "abcdef0123456789", 20, 0, 80)
-    fallen = falls("r", [0, 100, 200], store.path)
-    assert [(mark, later) for mark, later, _ in fallen] == [(0, 200), (100, 200)]
-    assert all(300 < lost < 500 for _, _, lost in fallen)
-    curve, bots = recorded(store.path, 200)
-    assert [point[0] for point in curve["points"]] == [0, 100, 200] and bots == {"bot:based": 1000.0}
-    assert curve["points"][2][3] < 1000 < curve["points"][0][2]
-
-
 def results(agents: tuple[str, str], winners: Sequence[int], run: str = "e", row: int = 0) -> list[MatchResult]:
     """Evaluation games without a shared seed."""
     return [
@@ -453,31 +308,6 @@ def test_winners_first_is_noticed(tmp_path: Path, flip: bool) -> None:
     assert not flip or (board.seat is not None and abs(board.seat.mean) < 100)
 
 
-def test_seats_without_both_seatings_are_said(tmp_path: Path) -> None:
-    """Where nobody met in both seatings the advantage counts as 0, and a note says that it is not known."""
-    store = empty_store(tmp_path)
-    store.add_matches(results(("bot:a", "bot:b"), [0, 0, 1, 0]))
-    store.flush(force=True)
-    [board] = leaderboard(store).boards
-    assert board.seat is None and any("met in both seatings" in note for note in board.notes)
-    store.add_matches(results(("bot:b", "bot:a"), [0, 1], row=1))
-    store.flush(force=True)
-    [board] = leaderboard(store).boards
-    assert board.seat is not None and not any("seatings" in note for note in board.notes)
-
-
-def test_an_anchor_without_a_finite_rating_is_said(store: Filled) -> None:
-    """Without a prior the anchor may be infinitely below the others; their mean is held then, and a note says why."""
-    begin(store, "r")
-    play(store, "r0", "r1", 5, 2, 5)
-    play(store, "r0", "bot:based", 6, 0, 0)
-    store.flush(force=True)
-    [board] = leaderboard(store, prior=0).boards
-    assert board.anchor is None and [(x.name, x.sign) for x in board.infinite] == [("bot:based", -1)]
-    assert any("bot:based has no finite rating here, so the mean" in note for note in board.notes)
-    assert np.mean([entry.rating for entry in board.entries]) == pytest.approx(1000.0)
-
-
 def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
     """`prior` holds ratings together; 0 is maximum likelihood and names who is infinite; below 0 is refused."""
     store = empty_store(tmp_path)
@@ -502,15 +332,3 @@ def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="imagined draws an agent"):
             leaderboard(store, prior=wrong)
     assert leaderboard(store, prior=1e-3).boards[0].infinite == ()
-
-
-def test_a_chain_is_no_circle(tmp_path: Path) -> None:
-    """Neighbours alone have met, each 32 to 18 in both seatings: no note of circles, no surprising pair."""
-    store = empty_store(tmp_path)
-    names = [f"bot:{k:02d}" for k in range(20)]
-    for row, (a, b) in enumerate(pairwise(names)):
-        store.add_matches(results((b, a), [0] * 32 + [1] * 18, row=2 * row))
-        store.add_matches(results((a, b), [1] * 32 + [0] * 18, row=2 * row + 1))
-    store.flush(force=True)
-    [board] = leaderboard(store).boards
-    assert not board.surprises and board.dispersion is None and not any("circles" in note for note in board.notes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,11 @@ import pytest
 import league
 from league import config
 from league.boards import verdict
-from league.boards.readings import READINGS, Read, _with_parents, read, units
+from league.boards.readings import READINGS, Read, read, units
 from league.boards.verdict import SCORE, MeanScore, judge, measured, risen, score_of, signs_of
 from league.envs import registry
 from league.store.store import Store
 from tests.helpers.runs import SETS, stages
-from tests.helpers.stores import empty_store, make_run
 
 WELL = {
     **{"approx_kl": 0.006, "clip_share": 0.07, "explained_variance": 0.35, "entropy_in_play": 0.8},
@@ -84,18 +82,6 @@ def test_readings_are_means_over_the_last_fifth(trained: tuple[Store, str]) -> N
     assert won and score_of(store, run, "bot:biased")[SCORE] == pytest.approx(np.mean(won))
 
 
-def test_parents_that_go_round_are_read_once(tmp_path: Path) -> None:
-    """As in a store that somebody wrote by hand: a run that is its own parent, and two that are each other's."""
-    store = empty_store(tmp_path)
-    for run, parent in (("a", "a"), ("b", "c"), ("c", "b")):
-        store.begin_run(make_run(run, parent=parent))
-        store.folder(run).add_metrics(1, 64, {"approx_kl": 0.5})
-    store.flush()
-    for run in "abc":
-        found = _with_parents(store, store.find_run(run), {"approx_kl": {128: 0.25}})
-        assert found["approx_kl"] == {64: 0.5, 128: 0.25}
-
-
 def test_a_reading_beyond_its_limits_is_a_line_with_what_to_try() -> None:
     """It has the value, the limit, in how many updates, the reason and a setting; a healthy one has none."""
     kl = READINGS[0]
@@ -121,17 +107,6 @@ def test_a_stage_ends_with_its_curves_and_readings(trained: tuple[Store, str]) -
     assert (first, second, *more) == found.lines() and first.startswith(("learning: ", "unclear: ", "getting worse: "))
     assert second.startswith("readings: ") and f"KL {found.readings['approx_kl'].value:.4f}" in second
     assert len(more) == sum(x.remark is not None for x in found.readings.values())
-
-
-def test_limits_are_multiples_of_settings_also_of_scheduled_ones() -> None:
-    """The clip of gradients and the horizon; of a schedule the greatest value; a run without settings has none."""
-    plain = config.to_json(config.load("test50k", env="matrix", overrides=["learner.gamma=0.98"]))
-    assert units(plain) == pytest.approx({"gradient_norm": 0.5, "match/steps": 50.0})
-    sets = ["learner.gamma={ 50_000 = 0.99, 500_000 = 0.995 }"]
-    sets += ["learner.max_gradient_norm={ 50_000 = 0.5, 90_000 = 2.0 }"]
-    scheduled = config.to_json(config.load("test50k", env="matrix", overrides=sets))
-    assert units(scheduled) == pytest.approx({"gradient_norm": 2.0, "match/steps": 200.0})
-    assert units({}) == {}
 
 
 @pytest.mark.parametrize(

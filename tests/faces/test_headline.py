@@ -8,8 +8,7 @@ import pytest
 from league.boards.naming import LEAST_GAMES, best_snapshot
 from league.faces.readings import read
 from league.store.rows import AgentRow, GameRow
-from league.types import MatchResult
-from tests.helpers.stores import Filled, empty_store, make_gate, make_run, make_snapshot
+from tests.helpers.stores import Filled, empty_store, make_gate, make_run, make_snapshot, play
 
 
 @pytest.fixture
@@ -26,22 +25,11 @@ def store(tmp_path: Path) -> Filled:
     return store
 
 
-def play(store: Filled, a: str, b: str, wins: int, losses: int, run: str = "evaluation-1") -> None:
-    """Evaluation games with a in either seat."""
-    start = len(store.matches(run, "evaluation"))
-    seats = [((b, a), int(i < wins)) if i % 2 == 0 else ((a, b), int(i >= wins)) for i in range(wins + losses)]
-    store.add_matches(
-        MatchResult(run, "evaluation", 0, start + i, 0, "g", pair, i, winner, "time", 1, 1, "sample")
-        for i, (pair, winner) in enumerate(seats)
-    )
-    store.flush(force=True)
-
-
 def test_the_first_sentence_has_every_bot_worst_first(store: Filled) -> None:
     """Scores with intervals in order, what it loses to, and which bot it has not met, with the command that helps."""
-    play(store, "hash200", "bot:hard", 10, 90)
-    play(store, "hash200", "bot:based", 52, 48)
-    play(store, "hash200", "bot:easy", 97, 3)
+    play(store, "hash200", "bot:hard", 10, 0, 90)
+    play(store, "hash200", "bot:based", 52, 0, 48)
+    play(store, "hash200", "bot:easy", 97, 0, 3)
     first, rating, alarm = read(store).summary.split(". ")
     assert first == (
         "brawl: a@200, the best snapshot of run a (300 steps), loses to bot:hard (score 0.10 [0.06 to 0.17] of 100"
@@ -50,9 +38,9 @@ def test_the_first_sentence_has_every_bot_worst_first(store: Filled) -> None:
     )
     assert rating.startswith("It is rated 1,0") and rating.endswith("where bot:based has 1,000, from 300 games")
     assert alarm == "No alarm is raised."
-    play(store, "hash100", "bot:easy", 1, 20)
+    play(store, "hash100", "bot:easy", 1, 0, 20)
     store.add_agent(AgentRow("bot:new", "bot", "bot:new", "g"))
-    play(store, "hash100", "bot:new", 5, 5)
+    play(store, "hash100", "bot:new", 5, 0, 5)
     said = read(store).summary
     assert "; has not met bot:new. " in said
     assert f"`league tournament a@200 --bots --format gauntlet --store {store.path}` plays more" in said
@@ -61,10 +49,10 @@ def test_the_first_sentence_has_every_bot_worst_first(store: Filled) -> None:
 @pytest.mark.parametrize("best", ["two games", "champion"])
 def test_a_page_praises_the_best_of_the_rule(best: str, store: Filled) -> None:
     """Neither the highest rating of two games nor the highest bound beside a champion: the page names RUN@best."""
-    play(store, "hash100", "bot:based", 20, 80)
-    play(store, "hash100", "bot:hard", 0, 40)
-    play(store, "hash200", "bot:based", 30, 70)
-    play(store, "hash300", "bot:based", 2, 0)
+    play(store, "hash100", "bot:based", 20, 0, 80)
+    play(store, "hash100", "bot:hard", 0, 0, 40)
+    play(store, "hash200", "bot:based", 30, 0, 70)
+    play(store, "hash300", "bot:based", 2, 0, 0)
     if best == "champion":
         gate = store.gate_begins(make_gate(challenger="hash100", opponent="hash200"))
         store.end_gate(dataclasses.replace(gate, decision="passed", is_promoted=True), None)
@@ -80,22 +68,9 @@ def test_a_page_praises_the_best_of_the_rule(best: str, store: Filled) -> None:
 def test_few_games_are_said_to_be_few(store: Filled) -> None:
     """Where no snapshot has enough games the page says so, with the command that plays more; without any, too."""
     assert read(store).summary.startswith("brawl: no snapshot of run a (300 steps) that can play is rated yet. ")
-    play(store, "hash300", "bot:hard", 2, 0)
+    play(store, "hash300", "bot:hard", 2, 0, 0)
     said = read(store).summary
     assert "a@300, the best snapshot of run a (300 steps), is neither clearly better nor clearly worse than" in said
     assert f"Fewer than {LEAST_GAMES} games are too few to tell which snapshot is the best: `league tournament" in said
-    play(store, "hash300", "hash100", 30, 0, run="evaluation-2")
+    play(store, "hash300", "hash100", 30, 0, 0, run="evaluation-2")
     assert "too few" not in read(store).summary
-
-
-def test_of_several_runs_the_best_of_all_is_named(store: Filled) -> None:
-    """Of the runs' best snapshots the one that the same rule prefers, and every run's is marked on the board."""
-    store.begin_run(make_run("b"))
-    store.update_run("b", steps=100)
-    store.add_snapshot(make_snapshot("b", 100, agent_id="other"))
-    play(store, "hash100", "bot:based", 20, 80)
-    play(store, "other", "bot:based", 60, 40)
-    (game,) = read(store).games
-    assert game.summary.startswith("brawl: b@100, the best snapshot of 2 runs (100 to 300 steps), ")
-    assert {entry.name for entry in game.board if entry.is_best} == {"a@100", "b@100"}
-    assert read(store, ["a"]).games[0].summary.startswith("brawl: a@100, the best snapshot of run a (300 steps), loses")

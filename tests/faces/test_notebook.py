@@ -1,10 +1,8 @@
-"""What a notebook sees: the library's names, results as tables and pictures, the store in memory, progress."""
+"""What a notebook sees: results as tables and pictures, the store in memory, progress."""
 
 import dataclasses
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,25 +14,22 @@ from nbclient import NotebookClient
 import league
 from league.arena.watching import Film
 from league.boards import plots
-from league.boards.leaderboards import Leaderboard
+from league.boards.standings import Leaderboard
 from league.config.written import as_words
-from league.errors import ConfigError, StoreError, UsageError, one_line
+from league.errors import ConfigError, StoreError, UsageError
 from league.faces import notebook
 from league.faces.jupyter import Progress
 from league.faces.notebook import StoreTable
-from league.play.summaries import Summary
+from league.play.evaluation import Summary
 from league.printing.progress import TerminalCallback
 from league.store.rows import GameRow
 from league.training.run import Report, Start
 from league.types.results import MOST_ROWS, Grid, Result, as_html
+from tests.helpers.refusals import refusal
 from tests.helpers.runs import SETS
 from tests.helpers.stores import empty_store
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTIONS = {
-    *("train", "resume", "evaluate", "tournament", "gate", "watch"),
-    *("leaderboard", "matchup", "load", "export", "replay"),
-}
 HOSTILE = "<img src=x onerror=alert(1)>$\\frac{"
 LONG = [*SETS, "run.total_steps=640", "run.evaluate_every=256", "run.allow_short=true"]
 
@@ -46,37 +41,22 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return league.train("smoke", env="matrix", device="cpu", overrides=LONG, store=store), store
 
 
-def test_dir_shows_the_library() -> None:
-    """The functions, what reads a store, and nothing that is only imported; each can be had."""
-    assert set(dir(league)) >= FUNCTIONS | {"query", "runs", "metrics", "payoff", "Callback"}
-    assert not any(name.startswith("_") for name in dir(league) if name != "__version__")
-    assert all(getattr(league, name) is not None for name in dir(league))
-
-
-def test_a_query_is_copied(trained: tuple[Any, Path]) -> None:
-    """Rows are there when the call is over; columns of one name have one each."""
-    store = trained[1]
-    table = league.query("SELECT update, steps, steps FROM metric WHERE name = 'entropy' ORDER BY 1", store=store)
-    assert table.columns == ("update", "steps", "steps_2") and table.rows[-1] == (5, 640, 640)
-    assert list(table.df()["steps"]) == [128, 256, 384, 512, 640] and len(table) == 5
-    with pytest.raises(UsageError, match="a query reads"):
-        league.query("DROP TABLE run", store=store)
-
-
-def test_runs_metrics_and_payoff_are_the_store_s(trained: tuple[Any, Path], tmp_path: Path) -> None:
-    """A row a run, a row an update with every metric, and the cross table; an empty store has no payoff."""
+def test_tables_are_the_stores(trained: tuple[Any, Path], tmp_path: Path) -> None:
+    """A row a run, a row an update with every metric, a query's rows, the cross table; an empty store has no payoff."""
     result, store = trained
+    table = league.query("SELECT update, steps, steps FROM metric WHERE name = 'entropy' ORDER BY 1", store=store)
+    assert table.columns == ("update", "steps", "steps_2") and table.rows[-1] == (5, 640, 640) and len(table) == 5
+    assert list(table.df()["steps"]) == [128, 256, 384, 512, 640]
     assert league.runs(store=store).to_df()["status"].tolist() == ["finished"]
     metrics = league.metrics(result.run, store=store).df()
     assert metrics["steps"].tolist() == [0, 128, 256, 384, 512, 640] and metrics["entropy"].notna().sum() == 5
-    with pytest.raises(UsageError, match="no run `none`"):
-        league.metrics("none", store=store)
     payoff = league.payoff(store=store)
     assert len(payoff.rows) == len(league.leaderboard(store=store).entries)
     assert payoff.to_df().shape == (len(payoff.rows), 4 + len(payoff.rows))
+    assert "a query reads" in refusal(lambda: league.query("DROP TABLE run", store=store), UsageError)
+    assert "no run `none`" in refusal(lambda: league.metrics("none", store=store), UsageError)
     empty_store(tmp_path).add_game(GameRow("g"))
-    with pytest.raises(StoreError, match="no matches yet"):
-        league.payoff(store=tmp_path)
+    assert "no matches yet" in refusal(lambda: league.payoff(store=tmp_path), StoreError)
 
 
 @pytest.fixture
@@ -96,84 +76,46 @@ def results(trained: tuple[Any, Path]) -> list[Result]:
     return [result, hostile, met, table, gate, duel, cup, crossed]
 
 
-def test_results_show_themselves(results: list[Result]) -> None:
-    """Each has a line, a table in which names are text, a data frame and a picture."""
+def test_results_show_themselves(results: list[Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a line, a text, a table in which names are text, a data frame and a picture.
+
+    Without pandas and matplotlib it is shown all the same; asked for them, it says what to install.
+    """
     for result in results:
         line, page = repr(result), result._repr_html_()
         assert len(line) < 400 and "\n" not in line, line
         assert "<table>" in page and "<img" not in page
+        assert len(str(result).splitlines()) > 1 and "\x1b" not in str(result)
         assert len(result.to_df()) >= 1
         drawn: Any = result.plot()
         assert drawn._repr_png_().startswith(b"\x89PNG")
+    plots._kind.cache_clear()
+    for name in ("pandas", "matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for result in results:
+        assert result._repr_html_()
+        assert "league-engine[notebook]" in refusal(result.to_df, UsageError)
+        assert "league-engine[plots]" in refusal(result.plot, UsageError)
+    plots._kind.cache_clear()
 
 
-def test_print_shows_the_table(results: list[Result], trained: tuple[Any, Path]) -> None:
-    """In a script `print` of a board, the runs, a query or any other result has its columns, aligned, and its rows."""
-    result, store = trained
-    found = league.leaderboard(store=store), league.runs(store=store), league.query("SELECT run FROM run", store=store)
-    for x in (*found, result, *results):
-        lines, grids = str(x).splitlines(), x.grids()
-        heads = [line for grid in grids for line in ([grid.title] if grid.title else []) + [grid.columns[0]]]
-        assert lines[0].startswith(one_line(heads[0])) and all(one_line(head) in str(x) for head in heads)
-        assert len(lines) == sum(len(grid.rows) for grid in grids) + len(heads) + len(grids) - 1, str(x)
-        assert "\x1b" not in str(x)
-    board = str(found[0]).splitlines()
-    assert f"{result.run}@640" in str(found[0]) and "bot:biased" in str(found[0])
-    assert len({line.rindex(entry.agent_id[:12]) for line, entry in zip(board[1:], found[0].entries, strict=True)}) == 1
-    assert str(found[2]) == f"run\n{result.run}"
-
-
-def test_a_wide_or_long_table_is_cut_in_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a terminal the last columns that do not fit are named instead, rows past the most are counted."""
+def test_a_wide_or_long_table_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal the last columns that do not fit are named instead; rows past the most are counted."""
     table = StoreTable(("step", "a" * 30, "b" * 30), tuple((i, "x\ny", None) for i in range(MOST_ROWS + 4)))
     assert str(table).splitlines()[0].split() == ["step", "a" * 30, "b" * 30]
     monkeypatch.setenv("COLUMNS", "50")
     *lines, columns, rows = str(table).splitlines()
     assert max(map(len, lines)) <= 50 and lines[1].split() == ["0", "x\\ny"] and len(lines) == 1 + MOST_ROWS
     assert columns == f"columns left out: {'b' * 30}; .to_df() has all" and rows == "4 more rows; .to_df() has all"
-    assert str(StoreTable(("a",), ())) == "a"
-
-
-def test_a_long_table_is_cut_and_says_so() -> None:
-    """Numbers have as many decimals each, rows past the most are counted, and what is missing is empty."""
     page = as_html(Grid(("a", "b"), [(1000.5, None), *[(float(i), "x" * 200) for i in range(MOST_ROWS + 4)]]))
     assert page.count("<tr>") == 1 + MOST_ROWS and "5 more rows" in page
     assert ">1,000</td>" in page and ">0</td>" in page and "x" * 81 not in page
-    assert "<table>" in as_html(Grid(("a",), []))
-
-
-def test_what_is_not_installed_is_told(results: list[Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pandas and matplotlib a result is shown all the same; asked for them, it says what to install."""
-    plots._kind.cache_clear()
-    for name in ("pandas", "matplotlib", "matplotlib.figure"):
-        monkeypatch.setitem(sys.modules, name, None)
-    for result in results:
-        assert result._repr_html_()
-        with pytest.raises(UsageError, match=r"league-engine\[notebook\]"):
-            result.to_df()
-        with pytest.raises(UsageError, match=r"league-engine\[plots\]"):
-            result.plot()
-    plots._kind.cache_clear()
-
-
-def test_reading_a_store_loads_neither_pandas_nor_matplotlib(trained: tuple[Any, Path]) -> None:
-    """Nor torch: tables, metrics and queries are light."""
-    code = f"""
-import sys, league
-store = {str(trained[1])!r}
-for table in (league.runs(store=store), league.query("SELECT 1", store=store), league.payoff(store=store)):
-    table._repr_html_(), repr(table)
-assert not {{"torch", "pandas", "matplotlib", "IPython"}} & set(sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_settings_may_be_a_dict(tmp_path: Path) -> None:
     """They are the settings of the words that say the same, schedules and roles of a league included."""
-    schedule = {50_000: 1e-3, 100_000: 3e-4}
     given = {
-        "learner": {"gamma": 0.9, "learning_rate": schedule, "compile": "off"},
+        "learner": {"gamma": 0.9, "learning_rate": {50_000: 1e-3, 100_000: 3e-4}, "compile": "off"},
         "pool": {"mix": {"self_play": 0.5, "bot:based": 0.5}},
         "agent": {"head_sizes": (8, 8), "opponent_encoder": False},
         "role": {"main": {"min_games": 32}},
@@ -184,12 +126,10 @@ def test_settings_may_be_a_dict(tmp_path: Path) -> None:
         *("agent.head_sizes=[8, 8]", "agent.opponent_encoder=false", "role.main.min_games=32"),
     ]
     assert as_words(("a.b=1",)) == ["a.b=1"]
-    with pytest.raises(ConfigError, match="a section's settings are a dict"):
-        as_words({"gamma": 0.9})
-    with pytest.raises(ConfigError, match=r"learner.gamma=<object .* cannot be a setting"):
-        as_words({"learner": {"gamma": object()}})
+    for wrong, words in (({"gamma": 0.9}, "a dict"), ({"learner": {"gamma": object()}}, "learner.gamma=<object")):
+        assert words in refusal(lambda wrong=wrong: as_words(wrong), ConfigError)  # type: ignore[misc]
     with pytest.raises(ConfigError, match="gama"):
-        league.train("smoke", env="matrix", overrides={"learner": {"gama": 0.9}}, store=tmp_path / "league.duckdb")
+        league.train("smoke", env="matrix", overrides={"learner": {"gama": 0.9}}, store=tmp_path / "s")
 
 
 def test_a_match_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
@@ -198,9 +138,8 @@ def test_a_match_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "m.html").write_text('<script>"</script>')
     assert film._repr_html_().startswith('<iframe sandbox="allow-scripts" srcdoc="&lt;script&gt;&quot;&lt;/script&gt;"')
     (tmp_path / "m.png").write_bytes(b"png")
-    assert dataclasses.replace(film, path=str(tmp_path / "m.png"))._repr_html_() == (
-        '<img src="data:image/png;base64,cG5n">'
-    )
+    drawn = dataclasses.replace(film, path=str(tmp_path / "m.png"))._repr_html_()
+    assert drawn == '<img src="data:image/png;base64,cG5n">'
     assert "<table>" in dataclasses.replace(film, path="m.replay")._repr_html_()
 
 
@@ -214,9 +153,8 @@ def test_progress_is_one_panel(monkeypatch: pytest.MonkeyPatch) -> None:
         panel.began(Start(HOSTILE, 0, 0, 640, {}, Path(), ""))
         panel.evaluated(0, "bot:<b>", Summary(3, 0, 1, {}, {}, 1.0))
         for update in range(1, 6):
-            panel.report(
-                Report(128 * update, 640, update, 100.0, 1.0, {"entropy": 1.0}, {"self_play": 0.5}, (), HOSTILE)
-            )
+            told = {"entropy": 1.0}, {"self_play": 0.5}
+            panel.report(Report(128 * update, 640, update, 100.0, 1.0, *told, (), HOSTILE))
             panel.say("a line")
     assert [data["update"] for data in published] == [False, True]
     assert len({data["transient"]["display_id"] for data in published}) == 1
@@ -244,13 +182,6 @@ def test_functions_show_progress_in_a_notebook_alone(monkeypatch: pytest.MonkeyP
     assert isinstance(told[3], Progress) and told[4] == () and called.__name__ == "train"
 
 
-@pytest.fixture
-def python_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Within it a kernel finds this league."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    yield
-
-
 @pytest.mark.slow
 def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block by block, in one place; it leaves the two runs that it trains."""
@@ -262,13 +193,13 @@ def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_the_example_runs(tmp_path: Path, python_path: None) -> None:
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell ends without an error; training leaves one panel, results tables, plots and the match itself."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     book = nbformat.read(ROOT / "examples/notebook.ipynb", 4)
     assert not any(cell.get("outputs") for cell in book.cells)
     NotebookClient(book, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    cells = [cell for cell in book.cells if cell.cell_type == "code"]
-    outputs = [output for cell in cells for output in cell.outputs]
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"display_data", "execute_result"}, "nothing is printed"
     panels = [output.data["text/html"] for output in outputs if output.output_type == "display_data"]
     assert "16,384 of 16,384 steps" in panels[0] and len(panels) <= 3

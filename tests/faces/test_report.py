@@ -11,10 +11,9 @@ import pytest
 import league
 from league import config as settings
 from league.boards.payoff import payoffs
-from league.boards.readings import health, healthy
 from league.boards.standings import leaderboard
 from league.errors import LeagueError, UsageError
-from league.faces import pages, readings
+from league.faces import pages
 from league.faces import report as reports
 from league.faces.live import serve
 from league.faces.report import MAX_BYTES, report
@@ -145,15 +144,6 @@ def test_a_report_names_its_extra(store: Path, tmp_path: Path, monkeypatch: pyte
     assert offered.endswith("(after pip install 'league-engine[report]')") and not list(tmp_path.iterdir())
 
 
-def test_a_page_is_small_and_named_after_its_runs(store: Path, page: Path) -> None:
-    """Without matches a page takes 200 kB at most, most of it the script for curves; its tab names what it shows."""
-    one = page.with_name("one.html")
-    assert one.stat().st_size < 200_000 and "MIT Licensed" in pages.part("uplot.js")[:200]
-    titles = {file: re.findall(r"<title>(.*?)</title>", file.read_text(encoding="utf-8")) for file in (one, page)}
-    assert titles == {one: ["k-1 - league report"], page: ["m-0, m-1, k-1 - league report"]}
-    assert readings._title(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
-
-
 def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no room for another match the page is written without it, which is said."""
     said: list[str] = []
@@ -162,16 +152,6 @@ def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatc
     done = report(out=tmp_path / "some.html", store=store, say=said.append)
     assert 0 < done.matches < 12 and done.num_bytes <= empty.num_bytes + 4_000
     assert any("matches fit into" in line for line in said)
-
-
-@pytest.mark.parametrize(("metric", "values"), [("entropy", [1.0, 0.5]), ("value_loss", [2.0] * 5)])
-def test_a_healthy_band_is_what_the_dashboard_colours(metric: str, values: list[float]) -> None:
-    """Within it a figure is never yellow or red, beyond it it is."""
-    band = healthy(metric, values)
-    assert band is not None
-    assert health(metric, [*values, band[1]]) in ("green", "")
-    beyond = band[0] * 0.9 if metric == "entropy" else band[1] * 1.1
-    assert health(metric, [*values, beyond]) == "yellow"
 
 
 # In Chromium

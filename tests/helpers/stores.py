@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +17,7 @@ from league.sessions.folders import begin_folder, begin_runs
 from league.store.folder import Folder
 from league.store.rows import AgentRow, GameRow, GateRow, LearnerRow, RatingRow, RunRow, SnapshotRow
 from league.store.store import Store
-from league.types import MatchResult
+from league.types import DRAW, MatchResult
 
 ROOT = Path(league.__file__).resolve().parents[1]
 
@@ -175,6 +176,33 @@ def store_of_match(path: Path, name: str) -> Path:
     store.add_matches([make_match(kind="evaluation", agents=(name, "bot:based"))])
     store.flush(force=True)
     return store.path
+
+
+def begin_brawl(store: Filled, run: str, game_id: str = "g", snapshots: int = 3, **changes: Any) -> None:
+    """A run of brawl whose snapshots at steps 0, 100, ... have the ids RUN0, RUN1, ..."""
+    store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
+    for i in range(snapshots):
+        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{100 * i}", "f"))
+    store.add_game(GameRow(game_id, "brawl", "bot:based"))
+    store.add_agent(make_agent(game_id=game_id))
+    store.flush(force=True)
+
+
+def play(
+    store: Filled, a: str, b: str, wins: int, draws: int, losses: int, run: str = "r", game_id: str = "g", **more: Any
+) -> None:
+    """Evaluation games between two agents in alternating seats, with a's wins, draws and losses."""
+    played = vars(store).setdefault("_played", Counter())
+    matches = []
+    for i, outcome in enumerate([0] * wins + [DRAW] * draws + [1] * losses):
+        seats = (a, b) if i % 2 == 0 else (b, a)
+        winner = outcome if outcome == DRAW or i % 2 == 0 else 1 - outcome
+        values = {"run": run, "row": played[run] + i, "agents": seats, "seed": i, "winner": winner, "game_id": game_id}
+        matches.append(make_match(kind="evaluation", update=0, steps=1, ticks=1, **values))
+    played[run] += len(matches)
+    store.add_matches(matches)
+    if more.get("flush", True):
+        store.flush(force=True)
 
 
 def make_gate(gate: str = "g1", **changes: Any) -> GateRow:

@@ -15,15 +15,9 @@ from hypothesis import strategies as st
 from benchmarks.coverage import LADDERS, coverage, held_out, normal, play_out
 from league.errors import UsageError
 from league.maths.davidson import Prior
+from league.maths.elo import elo_series, elo_update, expected_score
 from league.maths.pairs import PairCounts
-from league.maths.ratings import (
-    ELO_SCALE,
-    MAXIMUM_LIKELIHOOD,
-    bradley_terry,
-    elo_series,
-    elo_update,
-    expected_score,
-)
+from league.maths.ratings import ELO_SCALE, MAXIMUM_LIKELIHOOD, bradley_terry
 
 NO_PRIOR = replace(MAXIMUM_LIKELIHOOD, seat=1e-6)
 """Nothing is believed, but that the first seat has no advantage."""

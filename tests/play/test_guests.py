@@ -14,8 +14,9 @@ from league.envs.matches.mixtures import choices_of
 from league.errors import GuardError, SnapshotError
 from league.play import evaluation
 from league.play.bots import BotPolicy
-from league.play.evaluation import Contestant, Pairing, play
+from league.play.evaluation import play
 from league.play.opponents import FIRST_GUEST
+from league.play.pairings import Contestant, Pairing
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.types import ActionSpec, Origin
 from tests.helpers.rollouts import make_collector, network, same

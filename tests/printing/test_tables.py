@@ -24,11 +24,11 @@ from league.printing import tables
 from league.printing.answers import print_evaluation
 from league.printing.lists import print_bench
 from league.printing.standings import print_tournament
-from league.printing.tables import Cell, Column, IntervalCell, print_table
+from league.printing.tables import Column, IntervalCell, print_table
 from league.store.exchange import import_matches
 from league.store.rows import AgentRow, GameRow, LearnerRow
-from league.types import DRAW, MatchResult
-from tests.helpers.stores import empty_store, make_run, make_snapshot
+from league.types import MatchResult
+from tests.helpers.stores import empty_store, make_run, make_snapshot, play
 from tests.helpers.words import has_row
 
 WIDTHS = (60, 80, 120)
@@ -109,13 +109,8 @@ def make_store(folder: Path) -> Path:
         store.add_snapshot(make_snapshot("long-run", step, created_at=WHEN))
     for bot in BOTS:
         store.add_agent(AgentRow(bot, "bot", bot, "g"))
-    for k, (a, b, wins, draws, losses) in enumerate(MET):
-        for i, outcome in enumerate([0] * wins + [DRAW] * draws + [1] * losses):
-            seats = (a, b) if i % 2 == 0 else (b, a)
-            winner = outcome if outcome == DRAW or i % 2 == 0 else 1 - outcome
-            store.add_matches(
-                [MatchResult(f"e{k}", "evaluation", 0, i, 0, "g", seats, i, winner, "time", 1, 1, "sample")]
-            )
+    for k, met in enumerate(MET):
+        play(store, *met, run=f"e{k}")
     rewards: dict[str, Any] = {"win": (1.0, -1.0), "damage_dealt": (0.25, 1200.5), "a_rather_long_term": (0.0, 0.0)}
     seats = ("long-run", "bot:based")
     store.add_matches(
@@ -303,12 +298,6 @@ def test_colours_tell_what_differs_from_even(environment: dict[str, str], codes:
         assert (found and found[1]) == code, (row, line)
 
 
-def test_cells_take_their_short_form_together() -> None:
-    """A column is in one form: `62 (40)` or `62` in all rows."""
-    rows = [["a", Cell(("62 (40)", "62"))], ["b", Cell(("7 (1200)", "7"))], ["c", "-"]]
-    assert [line.split()[1:] for line in lines_of(["x", Column("y", 0, True)], rows, 6)[2:]] == [["62"], ["7"], ["-"]]
-
-
 def test_a_long_board_is_brief_unless_asked(tmp_path: Path) -> None:
     """Of many snapshots the champion's, latest, best, first and some between are shown with the bots; --all has all.
 
@@ -322,11 +311,7 @@ def test_a_long_board_is_brief_unless_asked(tmp_path: Path) -> None:
     opened.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
     for step in range(0, 3000, 100):
         wins = 9 if step == 1300 else step // 500
-        opened.add_matches(
-            MatchResult(f"e{step}", "evaluation", 0, i, 0, "g", (f"hash{step}", "bot:based"), i, int(i >= wins), "time",
-                        1, 1, "sample")
-            for i in range(10)
-        )  # fmt: skip
+        play(opened, f"hash{step}", "bot:based", wins, 0, 10 - wins, run=f"e{step}", flush=False)
     opened.flush(force=True)
 
     def names(*words: str) -> dict[str, str]:
@@ -375,23 +360,3 @@ def test_a_query_has_formats_that_keep_every_value(store: Path) -> None:
     head, rule, row = ask(store, VALUES, "--format", "md").splitlines()
     assert head.count("|") == rule.count("|") == 9 and row.startswith('| a\\|b,"c | NULL | 1.5 | True | [1, 2] |')
     assert "new\\\\nline" in row
-
-
-def test_a_wide_query_is_a_block_a_record(store: Path) -> None:
-    """Two runs with all their columns are some forty lines, not hundreds; a long value is cut in a terminal alone."""
-    wide = "SELECT *, repeat('word ', 200) AS long FROM run ORDER BY run"
-    shown = ask(store, wide, width=80)
-    assert shown.count("\n") < 80 and shown.startswith("run ") and "\n\nrun " in shown
-    assert "760 more letters" in shown and max(map(len, shown.splitlines())) <= 80
-    narrow = ask(store, "SELECT stage, steps FROM run WHERE run <> 'b' ORDER BY run", width=20).splitlines()
-    assert narrow[2:] == ["smoke        0", "smoke  1200000"], "numbers stand to the right"
-
-
-def test_a_format_that_is_none_is_refused(store: Path) -> None:
-    """One line with the formats there are; a format beside --json is refused, too."""
-    from league.errors import UsageError
-
-    with pytest.raises(UsageError, match="known: csv, jsonl, md, table"):
-        ask(store, "SELECT 1", "--format", "xls")
-    with pytest.raises(UsageError, match="pass only one"):
-        ask(store, "SELECT 1", "--format", "csv", "--json")

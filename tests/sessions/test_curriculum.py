@@ -22,8 +22,8 @@ from league.errors import ConfigError, GuardError, LeagueError
 from league.play.rollout import make_calls, make_collector
 from league.pool.pool import Pool, Results
 from league.sessions import session
-from league.sessions.app import plan_of
 from league.sessions.callbacks import Steady
+from league.sessions.runs import plan_of
 from league.sessions.settling import check_settings
 from league.snapshots.state import load_state
 from league.store.store import Store

@@ -80,7 +80,7 @@ def train(folder: Path, *overrides: str, **arguments: Any) -> tuple[Any, list[st
     notes, store = arguments.pop("callback", None) or Notes(), folder / "league.duckdb"
     path = arguments.pop("path", None) or write(folder)
     arguments = {"env": "matrix", "run": "L", "seed": 3, "device": "cpu", **arguments}
-    result = league.train_league(path, overrides=(*SETS, *overrides), store=store, callback=notes, **arguments)
+    result = league.train(league=path, overrides=(*SETS, *overrides), store=store, callback=notes, **arguments)
     return result, notes.said
 
 

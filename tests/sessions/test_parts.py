@@ -177,7 +177,7 @@ def test_nothing_runs_that_was_not_named_here(user: Path, tmp_path: Path) -> Non
         calls = (
             lambda: league.evaluate("r", "r@0", games=2),
             lambda: league.evaluate("bot:last", "bot:random", games=2, env="matrix"),
-            lambda: league.exploit("r", 32, games=2),
+            lambda: league.train(against="r", steps=32, games=2),
             lambda: league.load("r"),
         )
         for call in calls:
@@ -325,7 +325,10 @@ def test_every_command_finds_the_game_of_a_run_again(game: Path) -> None:
     assert once(lambda: league.evaluate("r", "bot:random", games=2)).a.startswith("r@")
     assert once(lambda: league.tournament(["r", "r@0"], bots=True, games=2))
     assert once(lambda: league.gate("r", "bot:random", max_games=2))
-    assert once(lambda: league.exploit("r", 32, games=2, run="x", overrides=["env.threads=1"])).status == "finished"
+    assert (
+        once(lambda: league.train(against="r", steps=32, games=2, run="x", overrides=["env.threads=1"])).status
+        == "finished"
+    )
     assert once(lambda: league.watch("r", "bot:random", "film.png")).pictures == 1
     league.export("r", "agent")
     assert "source" in (game.parent / "agent" / "manifest.json").read_text()

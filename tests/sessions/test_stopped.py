@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import league
-from league.boards.standings import Rated
+from league.boards.leaderboards import Rated
 from league.errors import LeagueError, SnapshotError, UsageError
 from league.snapshots import Agent
 from league.snapshots.state import load_state
@@ -93,11 +93,11 @@ def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
         assert trainer.config.run.total_steps == 512
     with league.Trainer("short", env="matrix", overrides=SETS, steps=128, store=store) as trainer:
         assert trainer.config.run.total_steps == 128
-    done = league.train_league(
-        "small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, callback=()
+    done = league.train(
+        league="small", stage="short", steps=128, env="matrix", overrides=SETS, store=store, callback=()
     )
     assert {x.steps for x in done.learners} == {128}
-    again = league.resume(done.league, steps=256, store=store, callback=())
+    again = league.resume(done.run, steps=256, store=store, callback=())
     assert {x.steps for x in again.learners} == {256}
 
 
@@ -177,10 +177,10 @@ def test_one_watcher_hears_all_learners_of_a_league_and_may_end_it(tmp_path: Pat
     diary = Diary(last=1)
     call: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": store}
     (tmp_path / "pair.toml").write_text(PAIR)
-    done = league.train_league(tmp_path / "pair.toml", **call, callback=diary)
+    done = league.train(league=tmp_path / "pair.toml", **call, callback=diary)
     assert done.status == "stopped" and len(diary.of_kind("report")) == 1
     again = Diary()
-    done = league.resume(done.league, store=store, callback=again)
+    done = league.resume(done.run, store=store, callback=again)
     learners = {learner.run for learner in done.learners}
     assert done.status == "finished" and {run for run, _ in again.of_kind("report")} == learners
     assert all("@" in newest for _, newest in again.of_kind("rated"))

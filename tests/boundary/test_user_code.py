@@ -1,0 +1,518 @@
+"""An exception of a user's code is one line with its file and line, exit code 1, and the run is saved; what the code
+does to the process is put back, or refused by name."""
+
+import json
+import locale
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league.arena.games import enter
+from league.envs import registry
+from league.errors import CodeError, LeagueError, code_told
+from league.signals import settings_kept
+from league.store.store import Store
+from tests.helpers import processes
+from tests.helpers.cases import cases
+from tests.helpers.commands import Called, call
+from tests.helpers.games import SUMS, SUMS_SETS
+from tests.helpers.kept import kept_command
+
+FAULTS = {
+    "exit": "sys.exit()",
+    "exit 3": "raise SystemExit(3)",
+    "exit 4": "sys.exit(4)",
+    "interrupt": "raise KeyboardInterrupt",
+    "own": "raise Strange('odd')",
+    "disk": "raise OSError(28, 'No space left on device')",
+    "pipe": "raise BrokenPipeError(32, 'Broken pipe')",
+    "memory": "raise MemoryError",
+    "divide": "1 / 0",
+    "mute": "raise Mute",
+    "league": "raise Known('as it says')",
+    "recursion": "(lambda f: f(f))(lambda f: f(f))",
+    "evil": "raise Evil",
+    "value": "raise ValueError('odd')",
+    "notes": "e = ValueError('odd'); e.__notes__ = [7, None]; raise e",
+    "guard": "raise GuardError('as it says', 'odd')",
+    "code": "raise CodeError('as it says')",
+    "signal": "raise Interrupted(2)",
+    "number": "raise type('Odd', (Exception,), {'__str__': lambda error: 5})",
+    "library": "import asyncio; asyncio.run(None)",
+    "compiled": "compile('if 1:', 'none', 'exec')",
+    "no notes": "e = ValueError('odd'); e.__notes__ = 5; raise e",
+}
+HEAD = """
+import sys
+import torch
+from league.errors import CodeError, GuardError, LeagueError, UsageError
+from league.signals import Interrupted
+
+
+class Strange(BaseException):
+    pass
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+class Evil(SystemExit):
+    def __str__(self):
+        raise KeyboardInterrupt
+
+
+class Known(LeagueError):
+    exit_code = 3
+
+
+COUNT = [0]
+
+
+def fail(at, when):
+    COUNT[0] += 1
+    if COUNT[0] > at and when:
+        FAULT  # here
+
+
+"""
+INIT = (
+    '    def __init__(self):\n        super().__init__()\n        fail(0, WHERE == "init")\n\n    def reset(self, rng)'
+)
+GAME = (
+    HEAD
+    + SUMS.replace("        self.steps += 1", '        fail(AT, WHERE == "step")\n        self.steps += 1').replace(
+        "    def reset(self, rng)", INIT
+    )
+    + """
+    def legal(self, seat):
+        fail(AT, WHERE == "legal")
+        return [0, 1]
+
+    def drawing(self, seat=None):
+        fail(AT, WHERE == "drawing")
+        from league.envs.drawing import Drawing
+        return Drawing((0, 0, 4, 4))
+
+
+def lucky(observation, legal, rng):
+    fail(AT, WHERE == "bot")
+    return 0
+
+
+def even(known):
+    fail(AT, WHERE == "sampler")
+    return [1.0] * len(known.members)
+
+
+fail(0, WHERE == "import")
+"""
+)
+GYM = (
+    HEAD
+    + """
+import gymnasium
+
+
+class Mine(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Discrete(9), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action):
+        fail(2, True)
+        self.steps += 1
+        return self.steps, float(action), self.steps == 4, False, {}
+"""
+)
+NET = (
+    HEAD
+    + """
+from league.policies.actor_critic import ActorCritic, Architecture
+
+
+class Net(ActorCritic):
+    def step(self, *arguments, **more):
+        fail(AT, WHERE == "net")
+        return super().step(*arguments, **more)
+
+    def sequence(self, *arguments, **more):
+        fail(AT, WHERE == "sequence")
+        return super().sequence(*arguments, **more)
+
+
+def make(spec, agent):
+    return Net(Architecture.of(spec, history_tokens=4, **SIZES))
+"""
+)
+
+
+def write(folder: Path, fault: str = "divide", where: str = "", at: int = 0, text: str = GAME) -> tuple[str, int]:
+    """The path of a game whose part `where` fails after `at` calls, and the line that is to blame."""
+    body = f"WHERE, AT = {where!r}, {at}\n{text}".replace("FAULT", FAULTS.get(fault, fault))
+    (folder / "sums.py").write_text(body)
+    return str(folder / "sums.py"), 1 + next(i for i, line in enumerate(body.splitlines()) if "# here" in line)
+
+
+def need_told(called: Called, file: str, line: int) -> str:
+    """One error on the last line, with file and line, exit code 1; nothing on stdout."""
+    last = called.err.rstrip().splitlines()[-1]
+    assert (called.code, called.out) == (1, "") and last.startswith("error: "), called
+    assert f"{file}, line {line}" in last and "Traceback" not in called.err and "stdout or a file" not in last, last
+    return last
+
+
+def sets(*more: str) -> list[str]:
+    return [word for setting in (*SUMS_SETS, *more) for word in ("--set", setting)]
+
+
+def need_saved(store: Path) -> None:
+    """The run failed after a whole update, and is saved as of it."""
+    row = Store.open(store).find_run("r")
+    assert row.status == "failed" and row.update >= 1 and row.steps == 32 * row.update
+    assert "code_failed" in [event.kind for event in Store.open(store).events("r")]
+
+
+@pytest.mark.parametrize("fault", cases("exit", "interrupt", "disk", "own", "guard", slow=FAULTS))
+def test_a_game_that_fails_as_it_trains_leaves_a_run_that_goes_on(fault: str, user: Path) -> None:
+    """The run is saved as of its last whole update, after any exception, and goes on once the game is mended."""
+    file, line = write(user, fault, "step", at=1_000)  # after the checks before a run
+    more = ("--env", file, "--store", user / "s", "--quiet")
+    last = need_told(call("train", "--stage", "smoke", "--run", "r", "--device", "cpu", *sets(), *more), file, line)
+    assert "; saved; go on with `league resume r" in last, last
+    need_saved(user / "s")
+    write(user)
+    assert call("resume", "r", *more).code == 0 and Store.open(user / "s").find_run("r").status == "finished"
+
+
+@pytest.mark.parametrize(
+    ("where", "fault", "at"),
+    cases(
+        ("sampler", "exit", 1_000),
+        ("net", "exit 3", 70),
+        ("sequence", "own", 75),
+        ("bot", "interrupt", 1_050),
+        slow=[(where, fault, 75) for where in ("net", "sequence") for fault in FAULTS],
+    ),
+)
+def test_a_part_that_fails_leaves_a_run_that_goes_on(where: str, fault: str, at: int, user: Path) -> None:
+    """Samplers, bots and networks: the weights that are saved are those after the last whole update."""
+    file, line = write(user, fault, where, at=at)
+    words = ["train", "--stage", "smoke", "--env", file, "--store", str(user / "s"), "--run", "r", "--device", "cpu"]
+    words += sets("learner.epochs=4")
+    if where == "sampler":
+        words += ["--sampler", f"{file}:even", "--set", "pool.sampler=even"]
+    elif where == "bot":
+        words += ["--bot", f"{file}:lucky", "--set", "pool.mix={'bot:lucky'=1.0}"]
+    else:
+        sizes = league.config.load(env="kuhn").agent.model_dump(exclude={"policy", "history_frames"})
+        file, line = write(user, fault, where, at=at, text=f"SIZES = {sizes}\n{NET}")
+        file = str(Path(file).rename(user / "net.py"))
+        write(user)
+        words += ["--policy", f"{file}:make"]
+    assert "; saved; go on with" in need_told(call(*words, "--quiet"), file, line)
+    need_saved(user / "s")
+
+
+BY = ("bot:lucky", "--against", "bot:random")
+CALLS: dict[str, tuple[object, ...]] = {
+    "evaluate": ("evaluate", *BY, "--games", 8),
+    "tournament": ("tournament", "bot:lucky", "bot:random", "--games", 8),
+    "watch": ("watch", *BY, "--out", "a.html"),
+}
+FAILING = [
+    *((command, *case, 110) for case in product(("step",), ("exit 4", "signal")) for command in CALLS),
+    *((command, "bot", fault, 110) for fault in ("guard", "disk") for command in CALLS),
+    ("watch", "drawing", "exit", 1),
+    *(("evaluate", where, fault, 4) for where, fault in (("legal", "value"), ("legal", "notes"), ("step", "no notes"))),
+    ("evaluate", "step", "evil", 4),
+    *(("evaluate", "import", fault, 0) for fault in ("exit", "code", "signal", "library", "compiled")),
+    ("evaluate", "init", "value", 0),
+]
+"""Command, the part that fails, how, after how many calls: 110 are more than what opening the game takes."""
+MANY = [("step", 110), ("drawing", 1), ("import", 0)]
+SLOW = [("watch" if where == "drawing" else "evaluate", where, fault, at) for where, at in MANY for fault in FAULTS]
+
+
+@pytest.mark.parametrize(("command", "where", "fault", "at"), cases(*FAILING, slow=SLOW))
+def test_code_that_fails_ends_a_command_in_its_line(
+    command: str, where: str, fault: str, at: int, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bots, games and drawings: neither an exception's class, its notes nor its own code hide where it arose."""
+    monkeypatch.chdir(user)
+    file, line = write(user, fault, where, at)
+    called = call(*CALLS[command], "--env", file, "--bot", f"{file}:lucky", "--store", "none", "--quiet")
+    need_told(called, file, line)
+    assert len(called.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("fault, workers", cases(("exit 3", 0), ("memory", 2), slow=product(FAULTS, [0, 2])))
+def test_a_gate_over_code_that_fails_has_exit_code_1(fault: str, workers: int, user: Path) -> None:
+    """Neither 0, 3 nor 4, which say what the test found, in this process and in workers."""
+    file, line = write(user)
+    overrides = [*SUMS_SETS, f"env.workers={workers}"]
+    league.train("smoke", env=file, overrides=overrides, store=user / "s", run="r", device="cpu")
+    write(user, fault, "step", at=300)  # after what opening it plays
+    words = ("gate", "r", "bot:random", "--env", file, "--store", user / "s", "--device", "cpu", "--quiet", "--json")
+    need_told(call(*words), file, line)
+
+
+@pytest.mark.parametrize("fault", cases("number", "library", slow=["compiled", "evil", "mute", "guard"]))
+def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(fault: str, user: Path) -> None:
+    """Adapters try an environment before anything plays it. A library's error is told by the line that called it."""
+    file, line = write(user, fault, text=GYM)
+    called = call("check", f"gymnasium:{file}:Mine", "--quiet")
+    assert called.code in (1, 2) and called.out == "" and f"{file}, line {line}" in called.err, called
+    text = GYM.replace("spaces.Discrete(9)", "spaces.Box(1, -1)")
+    write(user, "pass", text=text)
+    assert f"({file}, line " in call("check", f"gymnasium:{file}:Mine", "--quiet").err
+
+
+def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
+    """In Python, too: a game's error is a `CodeError` with its cause, in this process and from a worker."""
+    file, line = write(user, "divide", "bot")
+    with pytest.raises(CodeError, match=f"bot:lucky: ZeroDivisionError: .*, line {line}"):
+        league.evaluate("bot:lucky", "bot:random", 2, env=file, bots=f"{file}:lucky", store=user / "no")
+    write(user, "league", "step")
+    name = enter(file) or ""
+    for workers in (0, 2):
+        batch = registry.make(name, rows=2, threads=1, options={}, workers=workers)
+        with pytest.raises(LeagueError, match="as it says") as caught:
+            batch.step()
+        assert caught.value.exit_code == 1, type(caught.value)
+
+
+@pytest.mark.parametrize("fault", cases("divide", "guard", slow=["league", "value"]))
+def test_a_match_that_fails_as_it_is_played_again_has_its_line(fault: str, user: Path) -> None:
+    """A state is restored by playing its actions again, as strict masks do in the middle of training."""
+    file, line = write(user, fault, "step", at=1_000_000)
+    batch = registry.make(enter(file) or "", rows=2, threads=1, options={})
+    batch.step()
+    state = batch.get_state()
+    batch.reset(0)
+    sys.modules[type(batch.matches[0]).__module__].AT = 0
+    with pytest.raises(CodeError, match=rf"cannot be played again: .*{file}, line {line}\)") as caught, code_told():
+        batch.set_state(state)
+    assert str(caught.value).count(f"line {line}") == 1
+
+
+@pytest.mark.parametrize("what", cases(SystemExit, GeneratorExit, slow=[KeyboardInterrupt, MemoryError]))
+def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: Path) -> None:
+    """A callback may raise any exception; training goes on."""
+
+    class Leaves:
+        def report(self, report: object) -> None:
+            raise what
+
+    how: dict[str, Any] = {"overrides": SUMS_SETS, "store": tmp_path / "s", "device": "cpu", "callback": Leaves()}
+    assert league.train("smoke", env="matrix", **how).status == "finished"
+
+
+# What code does to the process
+
+NOISY = """
+import io, os, sys, random, signal, warnings, locale, tempfile, atexit, ctypes
+import numpy, torch
+print("printed as it is imported")
+atexit.register(print, "at the end")
+
+
+def mess(value):
+    print("printed", value)
+    sys.stdout.write("written\\n")
+    sys.__stdout__.write("past the stream\\n")
+    ctypes.CDLL(None).printf(b"from C\\n")
+    os.write(1, b"descriptor\\n")
+    os.chdir(tempfile.gettempdir())
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(3)
+    torch.set_grad_enabled(False)
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    warnings.simplefilter("error")
+    locale.setlocale(locale.LC_ALL, "C")
+    os.environ["LEAGUE_KERNELS"] = "off"
+    numpy.seterr(all="raise")
+    sys.stdout = sys.stderr = io.StringIO()
+
+
+IMPORTED
+"""
+
+
+def write_noisy(folder: Path, *, at_import: bool) -> str:
+    """A game, a bot and a sampler that print and change what settings a process has."""
+    noisy = NOISY.replace("IMPORTED", "mess(0)" if at_import else "")
+    game = re.sub(r'fail\(0, WHERE == "(init|import)"\)', "pass", GAME)
+    return write(folder, "pass", text=noisy + game.replace("COUNT[0] += 1", "COUNT[0] += 1\n    mess(at)"))[0]
+
+
+@pytest.mark.parametrize("at_import", cases(True, slow=[False]))
+def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Path) -> None:
+    """With a game that prints, by C and at the end too, and changes folder; files are where the command was called."""
+    file = write_noisy(user, at_import=at_import)
+    home = user / "home"
+    home.mkdir()
+    words = ["--env", file, "--bot", f"{file}:lucky", "--store", "s", "--device", "cpu", "--quiet", "--json"]
+    trained = ["train", "--stage", "smoke", "--run", "r", *sets("pool.mix={'self_play'=0.5,'bot:lucky'=0.5}"), *words]
+    for command in (
+        [*trained, "--sampler", f"{file}:even", "--set", "pool.sampler=even"],
+        ["evaluate", "r", "--against", "bot:lucky", "--games", "4", *words],
+        ["gate", "r", "bot:lucky", "--max-games", "32", *words],
+        ["watch", *BY, "--out", "a.html", *words],
+    ):
+        done = processes.run(*command, cwd=home)
+        assert done.returncode == 0 or (command[0] == "gate" and done.returncode in (3, 4)), (command, done.stderr)
+        assert json.loads(done.stdout)["schema"] == 1 and len(done.stdout.splitlines()) == 1, done.stdout
+        assert all(word in done.stderr for word in ("printed", "past the stream", "from C", "descriptor")), done.stderr
+    assert (home / "s").exists() and (home / "a.html").exists()
+
+
+def settings() -> tuple[object, ...]:
+    """What this process has set."""
+    ours = os.getcwd(), os.environ.get("LEAGUE_KERNELS"), np.geterr(), sys.stdout, locale.setlocale(locale.LC_ALL)
+    torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
+    return *ours, *torchs, *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+
+
+@pytest.mark.parametrize("at_import", cases(True, slow=[False]))
+def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
+    """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
+
+    def draws() -> tuple[object, ...]:
+        return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    kept, drawn = settings(), draws()
+    file = write_noisy(user, at_import=at_import)
+    enter(file)
+    assert not at_import or drawn == draws()
+    league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no")
+    league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s", run="r", device="cpu")
+    assert [x for x in zip(settings(), kept, strict=True) if x[0] != x[1]] == []
+    assert ("error", None, Warning, None, 0) not in warnings.filters
+
+
+TRAPS = {
+    "recursion": "sys.setrecursionlimit(len(inspect.stack()) + 20)",
+    "excepthook": "sys.excepthook = threading.excepthook = sys.unraisablehook = None",
+    "no hook": "del sys.excepthook, sys.displayhook",
+    "path": "sys.path.clear()",
+    "finders": "sys.meta_path.clear(); sys.path_hooks = []",
+    "modules": "sys.modules.clear()",
+    "fake module": "sys.modules['json'] = sys.modules['torch'] = None",
+    "argv": "sys.argv = None",
+    "print": "builtins.print = builtins.open = None",
+    "deleted": "del builtins.print, builtins.range",
+    "stdin": "sys.stdin = None",
+    "streams": "del sys.stdout, sys.stderr",
+    "mask": "os.umask(0o777)",
+    "child": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "pipe": "signal.signal(signal.SIGPIPE, signal.SIG_DFL)",
+    "switch": "sys.setswitchinterval(50)",
+    "closed": "sys.stdout.close(); sys.stderr.close()",
+    "descriptors": "os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)",
+    "environ": "os.environ = None",
+    "collector": "import gc; gc.disable(); gc.set_threshold(1); gc.set_debug(gc.DEBUG_STATS)",
+    "blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])",
+    "limit": "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (0, r.getrlimit(r.RLIMIT_FSIZE)[1]))",
+    "fork": "if os.getpid() == FIRST: os.fork()",
+}
+TRAP = "import builtins, inspect, os, signal, sys, threading\nFIRST, KEPT = os.getpid(), []\n"
+
+
+@pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
+@pytest.mark.parametrize(
+    "trap", cases("recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", slow=TRAPS)
+)
+def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
+    """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
+    file, _ = write(user, TRAPS[trap], where, text=TRAP + GAME)
+    words = ("watch", *BY, "--out", user / "a.html", "--json", "--quiet", "--env", file, "--bot", f"{file}:lucky")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    given = [*map(str, words), "--store", str(user / "s")]
+    process = processes.Process(kept_command, [given, str(user / "lost.json")], cwd=user, **pipes)
+    out, err = process.communicate(60)
+    assert json.loads((user / "lost.json").read_text()) == [], err
+    if process.returncode:  # an error names the line of the game, or the setting
+        assert "Traceback" not in err and len(err.splitlines()) == 1 and ("sums.py, line" in err or "your code" in err)
+    else:
+        assert json.loads(out)["schema"] == 1 and (user / "a.html").exists() and not err
+
+
+MODES = {
+    "torch.inference_mode()": "torch.inference_mode",
+    "torch.autocast('cpu', torch.bfloat16)": "torch.autocast",
+    "torch.device('meta')": "torch.device",
+    "torch.autograd.graph.saved_tensors_hooks(abs, abs)": "saved_tensors_hooks",
+}
+LEFT = [
+    *(
+        (f"KEPT.append({mode}); KEPT[-1].__enter__()", where, MODES[mode])
+        for mode in MODES
+        for where in ("step", "bot")
+    ),
+    *((f"KEPT.append({mode}); KEPT[-1].__enter__()", "import", MODES[mode]) for mode in MODES),
+    ("builtins.len = None", "bot", "builtins.len"),
+    ("import json; json.dumps = lambda *a, **k: 'null'", "import", "json.dumps"),
+    ("os.fsync = None", "import", "os.fsync"),
+]
+
+
+@pytest.mark.parametrize(("trap", "where", "name"), LEFT)
+def test_what_cannot_be_put_back_is_refused_by_name(trap: str, where: str, name: str, user: Path) -> None:
+    """A mode of torch that code enters and does not leave; an error of ours that follows from what it replaced."""
+    file, _ = write(user, trap, where, text=TRAP + GAME)
+    words = ("evaluate", *BY, "--games", 2, "--bot", f"{file}:lucky")
+    if where == "import" and "KEPT" not in trap:
+        words = ("train", "--stage", "smoke", *sets())
+    done = processes.run(*words, "--env", file, "--store", user / "s", "--quiet", cwd=user)
+    told = f"your code entered {name}" if "KEPT" in trap else rf"error: your code changed {name}, after which .*"
+    assert done.returncode in (1, 2) and re.search(told, done.stderr), done
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
+    """An exception in a thread or a destructor is said once for each place, and ends nothing."""
+    stray = "import threading\nclass Stray:\n    def fail(self):\n        1 / 0\n"
+    stray += "    def __del__(self):\n        sys.exit()\n"
+    file, _ = write(user, "Stray(); threading.Thread(target=Stray().fail).start()", "step", text=stray + GAME)
+    words = ("evaluate", "bot:random", "--against", "bot:lucky", "--bot", f"{file}:lucky", "--games", 2, "--quiet")
+    done = processes.run(*words, "--env", file, "--store", user / "s", cwd=user)
+    assert done.returncode == 0, done
+    assert sorted(done.stderr.splitlines()) == [
+        f"your code raised {error} ({file}, line {line}) {where}, which stops nothing; mend it"
+        for error, line, where in (
+            ("SystemExit", 7, "where nothing can catch it"),
+            ("ZeroDivisionError: division by zero", 5, "in a thread"),
+        )
+    ]
+
+
+def test_hooks_are_put_back() -> None:
+    """Those that Python calls with an exception, of processes, threads and what is let go of."""
+    before = sys.excepthook, threading.excepthook, sys.unraisablehook
+    with settings_kept():
+        sys.excepthook = threading.excepthook = sys.unraisablehook = None  # type: ignore[assignment]
+    assert (sys.excepthook, threading.excepthook, sys.unraisablehook) == before
+    with settings_kept():
+        del sys.excepthook
+    assert sys.excepthook is before[0]
