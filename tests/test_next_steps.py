@@ -212,7 +212,7 @@ STATES: dict[str, Callable[[], str]] = {
     "exploited agent gone": exploited_agent_gone,
     "states lost": states_lost,
     "exploiter taken for a league": lambda: refusal(
-        lambda: league.train_league("tiny.toml", env="matrix", run="exploit-1", store=STORE)
+        lambda: league.train(league="tiny.toml", env="matrix", run="exploit-1", store=STORE)
     ),
     "learner taken for a run": lambda: refusal(lambda: league.Trainer.resume("L.main", store=STORE)),
     "league of other learners": league_of_other_learners,
@@ -241,8 +241,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     league.train("smoke", env="matrix", run="done", overrides=TINY, store=store)
     with stopping(1):
         league.train("smoke", env="matrix", run="stopped", overrides=TINY, store=store)
-        league.train_league(folder / "tiny.toml", env="matrix", run="L", overrides=TINY, store=store)
-        league.exploit("done", 64, games=2, run="exploit-1", store=store)
+        league.train(league=folder / "tiny.toml", env="matrix", run="L", overrides=TINY, store=store)
+        league.train(against="done", steps=64, games=2, run="exploit-1", store=store)
     return folder
 
 

@@ -324,7 +324,7 @@ NUMBERS: dict[str, Callable[[Path], object]] = {
     "games of all": lambda store: league.tournament(
         ["bot:random"], bots=True, games=MAX_GAMES + 2, env="matrix", store=store
     ),
-    "steps": lambda store: league.exploit("bot:random", MAX_COUNT + 1, env="matrix", store=store),
+    "steps": lambda store: league.train(against="bot:random", steps=MAX_COUNT + 1, env="matrix", store=store),
     "seed of a run": lambda store: league.train("smoke", env="matrix", seed=MAX_SEED + 1, store=store, overrides=TINY),
     "prior": lambda store: league.leaderboard(prior=1e300, store=store),
     "last": lambda store: Store.open(store).reward_terms("r", 2**63),
@@ -369,7 +369,7 @@ def test_a_strangers_settings_are_checked_before_they_are_learned_with(
 ) -> None:
     """An exploiter of an agent whose manifest has no settings, or others than can be, ends in one line."""
     change(agent / MANIFEST, *(["config"] if told else []), **(told or {"config": {}}))
-    call = lambda: league.exploit(str(agent), 64, store=tmp_path / "s")  # noqa: E731
+    call = lambda: league.train(against=str(agent), steps=64, store=tmp_path / "s")  # noqa: E731
     assert "its manifest has no settings" in refusal(call, SnapshotError) and not (tmp_path / "s").exists()
 
 
@@ -573,7 +573,7 @@ def play_run(a: str, b: str = "bot:random") -> Iterator[Callable[[], object]]:
     yield lambda: league.tournament([a, b], games=2)
     yield lambda: league.gate(a, b, max_games=2)
     yield lambda: league.watch(a, b, "x.png")
-    yield lambda: league.exploit(a if b == "bot:random" else b, 32, games=2, env="matrix")
+    yield lambda: league.train(against=a if b == "bot:random" else b, steps=32, games=2, env="matrix")
 
 
 def test_no_agent_makes_a_games_code_run(stranger: Path) -> None:
@@ -652,7 +652,7 @@ def test_no_agent_makes_a_policys_or_a_bots_code_run(address: str, stranger: Pat
     for call in (
         evaluate,
         lambda: league.load("./agent"),
-        lambda: league.exploit("./agent", 32, games=2, store="none"),
+        lambda: league.train(against="./agent", steps=32, games=2, store="none"),
         lambda: league.train("smoke", env="matrix", overrides=[*TINY, "pool.mix={'agent:./agent' = 1.0}"]),
     ):
         message = refusal(call, UsageError)

@@ -14,13 +14,13 @@ from nbclient import NotebookClient
 import league
 from league.arena.watching import Film
 from league.boards import plots
-from league.boards.standings import Leaderboard
+from league.boards.leaderboards import Leaderboard
 from league.config.written import as_words
 from league.errors import ConfigError, StoreError, UsageError
 from league.faces import notebook
 from league.faces.jupyter import Progress
 from league.faces.notebook import StoreTable
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.printing.progress import TerminalCallback
 from league.store.rows import GameRow
 from league.training.run import Report, Start

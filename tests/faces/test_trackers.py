@@ -171,7 +171,7 @@ def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     sets = [*SMALL, "run.total_steps=256", "run.evaluate_games=2", "pool.snapshot_every=128"]
     how: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path / "s", "run": "L"}
     (tmp_path / "pair.toml").write_text(PAIR)
-    done = league.train_league(tmp_path / "pair.toml", **how, callback=league.track(f"csv={tmp_path / 'logs'}"))
+    done = league.train(league=tmp_path / "pair.toml", **how, callback=league.track(f"csv={tmp_path / 'logs'}"))
     names: set[str] = set()
     for learner in done.learners:
         rows = csv_rows(tmp_path / "logs" / learner.run / "metrics.csv")

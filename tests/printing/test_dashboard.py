@@ -23,9 +23,9 @@ from rich.text import Text
 
 import league
 from league import phases
+from league.boards.leaderboards import Rated
 from league.boards.readings import READINGS, health
-from league.boards.standings import Rated
-from league.play.evaluation import Summary
+from league.play.summaries import Summary
 from league.printing import bars, progress, sampling
 from league.printing.bars import Bar
 from league.printing.dashboard import Screen, picture
@@ -376,7 +376,7 @@ def test_a_league_has_a_row_a_learner(tmp_path: Path) -> None:
     how: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path}
     out = Tty()
     with writing(out, width=120, NO_COLOR="1"), TerminalCallback() as callback:
-        done = league.train_league(tmp_path / "pair.toml", **how, callback=callback)
+        done = league.train(league=tmp_path / "pair.toml", **how, callback=callback)
     learners = [learner.run for learner in done.learners]
     assert list(callback.view.learners) == learners and len(learners) == 2
     assert all(x.report is not None and x.report.run == name for name, x in callback.view.learners.items())

@@ -174,6 +174,7 @@ def test_a_full_disk_loses_and_doubles_nothing(tmp_path: Path, undisturbed: tupl
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("fault", [die, refuse])
 def test_a_fault_anywhere(tmp_path: Path, undisturbed: tuple[dict[str, Any], int], fault: Callable[[], None]) -> None:
     whole, number = undisturbed
