@@ -11,6 +11,7 @@ from league.envs.classic import kuhn, leduc, matrix, poker
 from league.envs.classic.matrix import MatrixBatch, Options
 from league.envs.classic.poker import CALL, FOLD, RAISE, WAIT, betting, deals
 from league.envs.classic.shared import GOLDEN, HEADER, mix64
+from league.maths.nashconv import nash_conv, uniform
 from league.types import DRAW, EXTERNAL
 
 GAMES = pytest.mark.parametrize("game", [kuhn, leduc], ids=["kuhn", "leduc"])
@@ -302,3 +303,19 @@ def test_impossible_state_with_a_right_checksum_is_refused(game: ModuleType, fie
     with pytest.raises(ValueError, match=f"`{field}`"):
         batch.set_state(HEADER.pack(*HEADER.unpack_from(whole)[:3], zlib.crc32(body)) + body)
     assert batch.get_state() == whole
+
+
+@GAMES
+def test_mean_payoff_of_random_bots_is_the_trees(game: ModuleType) -> None:
+    """Two `random` bots: who acts first wins the exact value of uniform play, within 5 standard errors."""
+    batch = game.make(30_000, 1, game.Options())
+    batch.controllers[:] = batch.spec.bots.index("random")
+    batch.reset(3)
+    first, gained = batch._match["first"].copy(), np.full(30_000, np.nan)
+    for _ in range(10):
+        batch.step()
+        new = batch.terminated & np.isnan(gained)
+        gained[new] = np.where(first == 0, 1, -1)[new] * batch.reward_terms[new, 0, 0]
+    tree = game.tree(game.Options())
+    assert not np.isnan(gained).any()
+    assert abs(gained.mean() - nash_conv(tree, uniform(tree)).value) < 5 * gained.std() / np.sqrt(30_000)

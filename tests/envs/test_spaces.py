@@ -1,5 +1,6 @@
 """Spaces of all kinds: what is legal, what is refused; and the opponent's last action as what shows it."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -221,3 +222,11 @@ def test_an_encoder_with_nothing_to_read_is_refused_in_one_line(monkeypatch: pyt
     with pytest.raises(ConfigError, match=r"opponent_encoder=true: guessing shows nothing of the opponent") as caught:
         network("guessing", {"kind": "box"}, 0)
     assert "\n" not in str(caught.value) and "public_actions=True" in str(caught.value)
+
+
+def test_plain_kinds_have_spaces_of_their_own() -> None:
+    """Numbers are a float32 Box with the spec's range; keys are MultiBinary, choices MultiDiscrete."""
+    spec = registry.spec("matrix", {})
+    assert gymnasium_spaces(spec) == (Box(0.0, 1.0, (8,), np.float32), MultiDiscrete([3]))
+    keys = replace(spec, action=ActionSpec("multi_binary", (2,) * 10))
+    assert gymnasium_spaces(keys)[1] == MultiBinary(10)

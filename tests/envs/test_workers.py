@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from league.arena.games import enter
-from league.envs import registry
+from league.envs import Match, registry
 from league.envs.lastaction import LastActions, _pack
 from league.envs.matches.row import MatchError
 from league.envs.workers import processes as pool
@@ -26,7 +26,6 @@ from league.errors import CodeError, ConfigError, LeagueError
 from league.types import Regrouping, Turns
 from tests.helpers.cases import cases
 from tests.helpers.games import new_user
-from tests.helpers.matches import Auction
 
 ROOT = Path(__file__).resolve().parents[2]
 NOISY = '''
@@ -72,6 +71,31 @@ class Noisy(Match):
         if self.steps >= self.length:
             self.end((None, 0, 1)[sum(actions) % 3])
 '''
+
+
+ARRAYS_ONLY = """
+from dataclasses import replace
+from league.envs.classic import matrix
+from league.envs.classic.matrix import Options
+
+
+def spec(options):
+    return replace(matrix.spec(options), name="alone")
+
+
+class Batch:
+    def __init__(self, rows, options):
+        self._batch, self.spec, self.num_rows = matrix.MatrixBatch(rows, options), spec(options), rows
+
+    def __getattr__(self, name):
+        if name == "regroup":
+            raise AttributeError(name)
+        return getattr(self._batch, name)
+
+
+def make(rows, threads, options):
+    return Batch(rows, options)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +186,20 @@ def test_a_state_goes_on_with_any_number_of_workers(tmp_path: Path) -> None:
         three.set_state(state[:-1] + bytes([state[-1] ^ 1]))
     with pytest.raises(ValueError, match="6 rows"):
         registry.make(name, rows=5, threads=1, options={}, workers=3).set_state(state)
+
+
+def test_a_game_that_cannot_regroup_goes_on_with_as_many_workers(tmp_path: Path) -> None:
+    """And is refused with others."""
+    (tmp_path / "alone.py").write_text(ARRAYS_ONLY)
+    name = enter(str(tmp_path / "alone.py")) or ""
+    two, again, other = (registry.make(name, rows=5, threads=1, options={}, workers=n) for n in (2, 2, 1))
+    assert not isinstance(two, Regrouping)
+    seen = trace(two)
+    again.set_state(two.get_state())
+    assert again.get_state() == seen[-1] and again.obs.tobytes() == two.obs.tobytes()
+    for state in (seen[-1], b"", registry.make(name, rows=5, threads=1, options={}).get_state()):
+        with pytest.raises(ValueError, match="state"):
+            other.set_state(state)
 
 
 def test_seeds_of_a_games_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +311,7 @@ def test_a_step_that_is_broken_off_spoils_no_other_batch(tmp_path: Path) -> None
 CHILD = """
 import sys, time
 from league.arena.games import enter
-from league.envs import registry
+from league.envs import Match, registry
 batch = registry.make(enter(sys.argv[1]), rows=2, threads=1, options={"fault": sys.argv[2], "at": 1}, workers=2)
 print(*batch.pids, flush=True)
 batch.reset(3)
@@ -306,12 +344,25 @@ def test_no_worker_outlives_its_process(fault: str, how: str, tmp_path: Path) ->
 
 def test_a_game_that_only_this_process_has_is_refused(tmp_path: Path) -> None:
     """One line: an object, or a file that has changed since it was named."""
-    for game, change, words in (
-        (Auction, "", "was given as an object"),
-        (None, "\n", "has changed since this process"),
-    ):
-        name = noisy(tmp_path) if game is None else enter(game) or ""
-        (tmp_path / "noisy.py").write_text(NOISY + change)
-        with pytest.raises(ConfigError, match=words) as caught:
-            registry.make(name, rows=2, threads=1, options={}, workers=2)
-        assert "\n" not in str(caught.value)
+
+    class Here(Match):
+        obs_size, action = 1, 2
+
+        def reset(self, rng: Any) -> None:
+            self.steps = 0
+
+        def observe(self, seat: int) -> list[float]:
+            return [0.0]
+
+        def step(self, actions: Any) -> None:
+            self.end(None)
+
+    name = enter(Here) or ""
+    with pytest.raises(ConfigError, match="was given as an object") as caught:
+        registry.make(name, rows=2, threads=1, options={}, workers=2)
+    assert "\n" not in str(caught.value) and "--env FILE.py" in str(caught.value)
+    name = noisy(tmp_path)
+    (tmp_path / "noisy.py").write_text(NOISY + "\n")
+    with pytest.raises(ConfigError, match="has changed since this process began") as caught:
+        registry.make(name, rows=2, threads=1, options={}, workers=2)
+    assert "\n" not in str(caught.value)

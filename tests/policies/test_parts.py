@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.parts import Convolution, EntitiesPart, ImagePart, NumbersPart, SumOfParts, TokensPart
 from league.policies.pointers import PointerActor
+from league.policies.stacked import StackedPolicy
 from league.testing import check_policy
 from league.types import ActionSpec, GameSpec, ObservationPart
 from tests.helpers import guessing
@@ -177,10 +178,34 @@ def test_logits_of_actions_that_point_are_those_of_their_elements(action: Action
 @pytest.mark.parametrize("action", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("encoder", [True, False])
 def test_networks_of_all_spaces_keep_the_contract(action: ActionSpec, encoder: bool) -> None:
-    """Step as sequence, rows by themselves, gradients everywhere, a stack as each net."""
+    """Step as sequence, rows by themselves, gradients everywhere."""
     given = ("game", 1, SIZE, (2, 159), (-10.0, 255.0), action, ("win",), (), ("over",), (), 1.0)
     spec = GameSpec(*given, observation=STRUCTURE, unbounded=())
     check_policy(net(action=action, encoder=encoder), spec, rows=3, steps=8)
+
+
+def masks(*lead: int) -> torch.Tensor:
+    """Masks (..., 10) of two to five tuples."""
+    mask = torch.tensor([[0, 1, 2, 3, 1, 1, -1, -1, -1, -1], [0, 0, 0, 1, 1, 0, 2, 2, 2, 3]], dtype=torch.int16)
+    return mask[torch.randint(0, 2, lead, generator=torch.Generator().manual_seed(5))]
+
+
+@pytest.mark.parametrize("action", SPACES.values(), ids=SPACES)
+def test_stacked_nets_of_parts_play_as_each_alone(action: ActionSpec) -> None:
+    """Tables, convolutions, attention and tuples' heads of several nets in one call give what each net gives."""
+    policies = [net(seed, action).requires_grad_(False) for seed in range(3)]
+    stack = StackedPolicy(policies[0], 3)
+    for slot, policy in enumerate(policies):
+        stack.put(slot, policy)
+    state, alone = policies[0].initial_state(12), [policy.initial_state(4) for policy in policies]
+    for t in range(6):
+        obs, mask = seen(12, seed=t), masks(12) if action is PAIRS else None
+        played = stack.step(obs, state, num_slots=3, mask=mask, greedy=True)
+        for slot, policy in enumerate(policies):
+            rows = slice(4 * slot, 4 * slot + 4)
+            expected = policy.step(obs[rows], alone[slot], mask=None if mask is None else mask[rows], greedy=True)
+            for ours, theirs in zip(played, expected, strict=True):
+                assert torch.allclose(ours[rows].double(), theirs.double(), atol=1e-3)
 
 
 @pytest.mark.parametrize("stop, name", [(133, "hand"), (139, "units")])

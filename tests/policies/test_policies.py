@@ -52,7 +52,7 @@ def make(arch: Architecture, seed: int = 0) -> ActorCritic:
     ids=["small", "plain", "no skip", "full"],
 )
 def test_networks_keep_the_contract(arch: Architecture) -> None:
-    """Step as sequence, rows by themselves, gradients everywhere, `value` writes nothing, a stack as each net."""
+    """Step as sequence, rows by themselves, gradients everywhere; `value` writes nothing."""
     given = ("g", 1, arch.obs_size, arch.opponent_slice, (-1.0, 1.0), arch.action, ("win",), (), ("over",), (), 1.0)
     check_policy(make(arch), GameSpec(*given), rows=3, steps=12)
 

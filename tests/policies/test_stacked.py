@@ -1,4 +1,4 @@
-"""Stacked nets play what each of them plays alone. The public checker of networks holds all kinds of nets to that."""
+"""Stacked nets play what each of them plays alone; nets of parts are in test_parts.py."""
 
 from typing import Any
 

@@ -9,6 +9,7 @@ import torch
 
 import league
 from league.policies.actor_critic import ActorCritic, Architecture
+from league.policies.stacked import StackedPolicy
 from league.policies.standardiser import CLIP, MEMORY, Standardiser
 from league.snapshots import io
 from league.snapshots.manifest import spec_from_json, spec_to_json
@@ -84,6 +85,28 @@ def test_numbers_that_never_varied_are_not_seen() -> None:
     assert not layer(x)[..., 2].any()
     layer.take(x)
     assert layer(x)[..., 2].all() and torch.isfinite(layer(x)).all()
+
+
+def test_a_stacked_net_sees_by_its_own_statistics() -> None:
+    """Two nets of other weights and statistics play in one call as each alone; room for more keeps them."""
+    spec = spec_of()
+    nets = [network(spec, seed).requires_grad_(False) for seed in range(2)]
+    nets[0].take_statistics(seen(0, 8, 4))
+    nets[1].take_statistics(100 * seen(1, 8, 4) + 7)
+    stack = StackedPolicy(nets[0], 2)
+    for slot, net in enumerate(nets):
+        stack.put(slot, net)
+    stack.reserve(3)
+    state, alone = nets[0].initial_state(6), [net.initial_state(3) for net in nets]
+    for t in range(3):
+        obs = 50 * seen(10 + t, 6)
+        together = stack.step(obs, state, num_slots=2, rows=torch.arange(6), greedy=True)
+        stack.watch(obs, state, num_slots=2, rows=torch.arange(6))
+        for i, (net, own) in enumerate(zip(nets, alone, strict=True)):
+            found = net.step(obs[3 * i : 3 * i + 3], own, greedy=True)
+            net.watch(obs[3 * i : 3 * i + 3], own)
+            for a, b in zip(together, found, strict=True):
+                assert torch.allclose(a[3 * i : 3 * i + 3], b, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from league.pool.pool import Pool, Results
 from league.sessions import session
 from league.sessions.callbacks import Steady
 from league.sessions.runs import plan_of
-from league.sessions.settling import check_settings
+from league.sessions.settling import check_settings, words_for
 from league.snapshots.state import load_state
 from league.store.store import Store
 from league.training.learner import Learner
@@ -213,3 +213,16 @@ def test_a_lesson_that_cannot_be_is_refused_before_the_run(text: str, tmp_path: 
         config, _ = load_settings("smoke", env="matrix", overrides=[f"env.curriculum={text}"])
         check_settings(config, registry.spec("matrix", config.env.options))
     assert "\n" not in str(caught.value)
+
+
+def test_a_curriculum_is_written_as_a_table_too(tmp_path: Path) -> None:
+    file = tmp_path / "more.toml"
+    file.write_text(
+        "[[env.curriculum]]\nfrom = 0\noptions = { rounds = 2 }\n[[env.curriculum]]\nfrom = 8\noptions = {}\n"
+    )
+    config, _ = load_settings("smoke", env="matrix", config_file=file)
+    assert [(lesson.begins, lesson.options) for lesson in config.env.curriculum] == [(0, {"rounds": 2}), (8, {})]
+    again, _ = load_settings("smoke", env="matrix", overrides=words_for(config, "smoke", "fast")[1::2])
+    assert again == config and settings.from_json(settings.to_json(config)) == config
+    plain, _ = load_settings("smoke", env="matrix")
+    assert settings.fingerprint(config) != settings.fingerprint(plain)

@@ -203,6 +203,8 @@ def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pyt
     few = DeviceMemory(taken(4), 2 * taken(4))
     with pytest.raises(ConfigError, match=r"set learner\.accumulate=4, which learns the same$"):
         sizing.check_memory(config, spec, FULL, few, GPU)
+    settled, _, _, line = settle("smoke", "fast", "matrix", None, ["learner.device=cpu", "learner.accumulate=auto"])
+    assert settled.learner.accumulate == 1 and "computed in 1 part" in line
 
 
 def test_where_fewer_rows_do_not_help_other_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import torch
 
 import league
 from league import config as settings
-from league.errors import GuardError
+from league.errors import GuardError, StoreError
 from league.snapshots import io
 from league.store.store import Store
 from league.training.learner import PARTS, Learner
@@ -236,3 +236,14 @@ def test_an_update_takes_the_log_ratio_off_the_advantages(monkeypatch: pytest.Mo
     _, advantages, targets = seen[0]
     assert torch.allclose(advantages, -(ratio - ratio.mean()) / ratio.std(), atol=1e-4) and ratio.std() > 0.01
     assert not targets.any()
+
+
+def test_a_run_finishes_although_its_rewards_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Store, run: str, last: int | None = None) -> None:
+        raise StoreError("store cannot be read")
+
+    monkeypatch.setattr(Store, "reward_terms", fail)
+    notes, path = Notes(), tmp_path / "league.duckdb"
+    result = league.train("smoke", env="matrix", overrides=TINY, store=path, callback=notes)
+    assert result.status == "finished"
+    assert notes.said[-1] == "not known whether every reward term fired: store cannot be read"
