@@ -1,5 +1,6 @@
 """The errors a user can cause. `cli.main` turns each into one line; anything else is a bug and keeps its traceback."""
 
+import atexit
 import difflib
 import errno
 import os
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _ROOM, _RIGHTS = "make room there, then try again", "see to its rights, or pass another path"
 _HANDLES, _DISK = "close files or raise `ulimit -n`, then try again", "see to its disk, then try again"
@@ -322,8 +323,18 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def strays_told(say: Callable[[str], None]) -> Iterator[None]:
-    """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once."""
+    """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once.
+
+    So is what it raises as the process ends, and `os._exit` in it is a `SystemExit`, which can be caught.
+    """
     usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
+    leave, process = os._exit, os.getpid()
+
+    def exit_caught(status: int) -> NoReturn:
+        caller = sys._getframe(1)
+        if os.getpid() == process and is_users(str(caller.f_globals.get("__name__")), caller.f_code.co_filename):
+            raise SystemExit(status)
+        leave(status)
 
     def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
         line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
@@ -334,8 +345,11 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
             say(f"your code raised {described(found.exc_value)} ({line}) {where}, which stops nothing; mend it")
 
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
-    sys.unraisablehook = partial(tell, where="where nothing can catch it", usual=usual[1])
+    sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
+    os._exit = exit_caught
     try:
         yield
     finally:
         threading.excepthook, sys.unraisablehook = usual
+        os._exit = leave
+        atexit.register(setattr, sys, "unraisablehook", hook)  # the last that is registered is called first

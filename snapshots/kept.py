@@ -20,7 +20,7 @@ def states_of(folder: Path) -> dict[int, Path]:
     """Steps -> index of each state that a run can be rewound to, the earliest first; its data is not looked at."""
     found = {}
     for index in (*sorted(folder.glob("kept-*.json")), folder / PREVIOUS, folder / INDEX):
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             head = json.loads(read_file(index))
             if (folder / Path(head["data"]).name).is_file():
                 found[int(json.loads(head["tree"])["counters"]["steps"])] = index
@@ -42,7 +42,7 @@ def pinned_rows(folder: Path) -> set[str]:
     """The names of the segments that any state covers; nothing of a state that cannot be read."""
     found: set[str] = set()
     for index in (*sorted(folder.glob("kept-*.json")), folder / PREVIOUS, folder / INDEX):
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             segments = json.loads(json.loads(read_file(index))["tree"])["rows"]["segments"]
             found |= {segment["name"] for those in segments.values() for segment in those}
     return found
@@ -92,7 +92,7 @@ def data_of(index: Path) -> str | None:
     """
     try:
         return Path(json.loads(read_file(index))["data"]).name
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -336,7 +336,7 @@ BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"rewards": {"wim": 1.0}}, "rewards.wim=1 `win`"),
     ({"rewards": {"win": "much"}}, "rewards.win='much'"),
     ({"rewards": {"win": float("nan")}}, "rewards.win=nan"),
-    ({"rewards": dict.fromkeys(config.load(env="brawl").rewards, 0.0)}, "rewards"),
+    ({"rewards": dict.fromkeys(config.load(env="brawl").rewards, 0.0)}, "every weight 0; give"),
     ({"rewards": [1.0]}, "rewards=[1.0]"),
 ]
 BAD_ACTIONS = {

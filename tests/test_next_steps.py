@@ -280,6 +280,7 @@ def offered(told: str) -> list[list[str]]:
 def filled(text: str) -> list[str]:
     """The words of an offer, with what is left to the reader."""
     text = re.sub(r"\{[\w.]+\}", "done", text).replace("--keep done", "--keep 20")
+    text = re.sub(r"--png$", "--png FILE", text)
     return [FILLED.get(word, word) for word in shlex.split(text)]
 
 

@@ -48,6 +48,8 @@ class Acts:
 
     def _legal(self, mask: Any) -> Any:
         if isinstance(self._space, spaces.Dict):
+            if not self._parts.keys() >= mask.keys():
+                raise ReplyError(f"an {MASK} with other keys than {_told(self._space)}: {told(mask)}")
             return {str(key): part.legal(mask.get(key)) for key, part in self._parts.items()}
         if isinstance(self._space, spaces.Tuple):
             return tuple(part.legal(own) for part, own in zip(self._parts.values(), mask, strict=True))

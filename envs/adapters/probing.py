@@ -78,8 +78,8 @@ def probe(make: Callable[[], ProbedCopy]) -> ProbeResult:
     """
     one, two = make(), make()
     drawn = Drawn(*(any(pair) for pair in zip(one.drawn_since(0), two.drawn_since(0), strict=True)))
-    opening, problem, seed, is_new = list[npt.NDArray[Any]](), "", 1, True
-    rngs, has_mask, returns = [np.random.default_rng(0) for _ in range(2)], False, [0.0]
+    opening, problem, seed, is_new = list[tuple[npt.NDArray[Any], float]](), "", 1, True
+    rngs, has_mask, paid, returns = [np.random.default_rng(0) for _ in range(2)], False, [0.0, 0.0], [0.0]
     for step in range(STEPS):
         if is_new:
             one.begin(seed)
@@ -90,9 +90,13 @@ def probe(make: Callable[[], ProbedCopy]) -> ProbeResult:
         if not np.array_equal(*views, equal_nan=True):
             problem = f"two copies of one seed differ after {step} random steps"
             break
-        if seed == 1 and len(opening) < AGAIN:
-            opening.append(views[0].copy())
+        if paid[0] != paid[1]:
+            problem = f"two copies of one seed pay {paid[0]:g} and {paid[1]:g} for random step {step}"
+            break
+        seen = views[0].copy()
         paid = [each.act_at_random(rng) for each, rng in zip((one, two), rngs, strict=True)]
+        if seed == 1 and len(opening) < AGAIN:
+            opening.append((seen, paid[0]))
         returns[-1] += paid[0]
         if one.is_over or two.is_over:
             drawn = Drawn(*(any(pair) for pair in zip(drawn, one.drawn_since(seed), strict=True)))
@@ -166,14 +170,12 @@ def reason(error: Exception) -> str:
     return described(error)
 
 
-def _plays_again(one: ProbedCopy, opening: list[npt.NDArray[Any]]) -> bool:
+def _plays_again(one: ProbedCopy, opening: list[tuple[npt.NDArray[Any], float]]) -> bool:
     """Whether a copy that has played other episodes plays the first again."""
     for seed in (0, 1, 1):  # what is begun and not played counts, too
         one.begin(seed)
     rng = np.random.default_rng(0)
-    for step, before in enumerate(opening):
-        if not np.array_equal(one.show(), before, equal_nan=True):
-            return False
-        if step + 1 < len(opening):
-            one.act_at_random(rng)
-    return True
+    return all(
+        not one.is_over and np.array_equal(one.show(), seen, equal_nan=True) and one.act_at_random(rng) == paid
+        for seen, paid in opening
+    )

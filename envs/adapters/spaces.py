@@ -96,6 +96,7 @@ class Seen:
 
     def __init__(self, space: spaces.Space[Any], max_rows: object = None) -> None:
         _need_space("observation_space", space, MOST_NUMBERS)
+        self._space = space
         self.has_mask = isinstance(space, spaces.Dict) and MASK in space.spaces
         """Whether each observation brings what is legal."""
         self._leaves = [leaf for leaf in _leaves(space, (), max_rows) if np.prod(leaf.shape)]
@@ -142,8 +143,8 @@ class Seen:
         """An observation of the space, (size,).
 
         Raises:
-            ReplyError: it is not of the space: a part is missing or of another shape, or a number is not finite, not
-                whole or outside the bounds (of numbers: by more than `FAR`).
+            ReplyError: it is not of the space: a part is missing, unknown or of another shape, or a number is not
+                finite, not whole or outside the bounds (of numbers: by more than `FAR`).
         """
         out = np.zeros(self.size, np.float32)
         start = 0
@@ -164,7 +165,19 @@ class Seen:
             if not fits or not (low <= np.minimum.reduce(part) and np.maximum.reduce(part) <= high):
                 raise ReplyError(_problem(leaf, observation))
             start = end
+        for key in _unknown(self._space, observation):
+            raise ReplyError(f"an observation with {key!r}, which is not in {_told(self._space)}: {told(observation)}")
         return out
+
+
+def _unknown(space: spaces.Space[Any], value: Any) -> Iterator[Any]:
+    """Keys of a Dict's or a Tuple's value, whose parts are there, that the space does not have."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner: Any = dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else space.spaces
+        yield from (key for key in (value if isinstance(space, spaces.Dict) else range(len(value))) if key not in inner)
+        for key, part in inner.items():
+            if key != MASK:
+                yield from _unknown(part, value[key])
 
 
 def spec_parts(layout: tuple[ObservationPart, ...]) -> tuple[ObservationPart, ...]:

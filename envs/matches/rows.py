@@ -198,7 +198,8 @@ class RowBatch:
                 if len(row.log) > length:
                     self._rows[number] = row.played(self._make(), row.seed, row.log[:length])
                     self._rows[number].generators = row.generators
-            raise ValueError(f"a match of the state cannot be played again: {error}") from error
+            where = f" ({line})" if (line := users_line(error)) and line not in str(error) else ""
+            raise ValueError(f"a match of the state cannot be played again: {error}{where}") from error
         self._rows = [row for row, _ in found]
         self.controllers[:] = controllers
         for row, generators in found:

@@ -39,11 +39,9 @@ def find_bots(
         UsageError: there is no such bot, its code is gone, has changed or was never named here, or it has the name of a
             native one.
     """
-    for part in given.parts:
-        if part.kind == "bot" and part.name in spec.bots:
-            raise UsageError(
-                f"bot={part.name}: {spec.name} has a bot of that name itself; call yours otherwise, NAME=ADDRESS"
-            )
+    own = [part.name for part in given.parts if part.kind == "bot"]
+    for name in set(own).intersection(spec.bots):
+        raise UsageError(f"bot={name}: {spec.name} has a bot of that name itself; call yours otherwise, NAME=ADDRESS")
     found: dict[str, Part] = {}
     for agent_id in agents:
         name = agent_id.removeprefix(BOT_PREFIX)
@@ -57,7 +55,7 @@ def find_bots(
         if now is None:
             raise UsageError(
                 f"agent {agent_id!r}: {spec.name} has no such bot (one of your own is named by --bot"
-                f" {name}=FILE.py:NAME){nearest(name, spec.bots)}"
+                f" {name}=FILE.py:NAME){nearest(name, (*spec.bots, *own))}"
             )
         told = "" if then is None else difference(now, then, "its earlier matches were played with")
         if told and say is not None:

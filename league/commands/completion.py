@@ -36,7 +36,8 @@ def as_typed() -> Iterator[None]:
     if os.environ.get("_LEAGUE_COMPLETE") != "complete_bash":
         yield
         return
-    pieces, at = os.environ.get("COMP_WORDS", "").split(), int(os.environ.get("COMP_CWORD", "0"))
+    pieces, number = os.environ.get("COMP_WORDS", "").split(), os.environ.get("COMP_CWORD", "")
+    at = int(number) if number.isdecimal() else 0
     words: list[str] = []
     was_cut = False
     for piece in pieces[: at + 1]:
@@ -183,7 +184,7 @@ def _folders(ctx: typer.Context) -> Iterator[Path]:
 def _is_run(mark: Path) -> bool:
     try:
         return mark.is_file() and bool(json.loads(mark.read_bytes())["kind"] == "run")
-    except (OSError, ValueError, KeyError, TypeError):  # damaged
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # damaged
         return False
 
 

@@ -248,7 +248,7 @@ class WeightsAndBiases(Sink):
         folders = sorted(path for path in (self._start.folder / "snapshots").glob("*") if path.name.isdigit())
         if folders:
             steps, told = int(folders[-1].name), {}
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RecursionError):
                 told = json.loads((folders[-1] / "manifest.json").read_text(encoding="utf-8"))
             about = {"run": self._start.run, "steps": steps, "agent_id": told.get("agent_id", "")}
             artifact = self._wandb.Artifact(self._start.run, type="model", metadata=about)

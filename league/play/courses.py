@@ -1,4 +1,4 @@
-"""Matches of an evaluation under way: which are played, by whom, and what they came to."""
+"""MatchesUnderWay of an evaluation under way: which are played, by whom, and what they came to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MatchPlan:
             seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), SEATS))
         self.pairing: npt.NDArray[np.int64] = np.concatenate(pairing)
         self.quota: npt.NDArray[np.int64] = np.concatenate(quota)
-        """Matches that each row plays, however short they are."""
+        """MatchesUnderWay that each row plays, however short they are."""
         self.seeds: npt.NDArray[np.uint64] = np.concatenate(seeds)
         ids = [(p.a.agent_id, p.b.agent_id) for p in pairings]
         self.agents = [ids[k] if row % SEATS == 0 else ids[k][::-1] for row, k in enumerate(self.pairing.tolist())]
@@ -59,7 +59,7 @@ class MatchPlan:
         return first, second
 
 
-class Matches:
+class MatchesUnderWay:
     """The match of each row so far, and the results of those that ended."""
 
     def __init__(

@@ -15,7 +15,7 @@ import torch
 from league.device import autocast, sent
 from league.errors import SnapshotError, code_told
 from league.phases import advance
-from league.play.courses import Matches, MatchPlan, Seats, closed_after
+from league.play.courses import MatchesUnderWay, MatchPlan, Seats, closed_after
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.pairings import Pairing
 from league.play.recording import Recording
@@ -111,7 +111,7 @@ def play(
             batch.controllers[row] = [bot_id(batch, agent) for agent in agents]
         batch.reset(plan.seeds)
         seats = Seats(batch)
-        matches = Matches(batch, plan, origin, update, recording, greedy=greedy)
+        matches = MatchesUnderWay(batch, plan, origin, update, recording, greedy=greedy)
         calls = _Calls(generator, greedy, make_stack, make_graphs(generator) if make_graphs else None)
         families = _families(pairings, plan, view, calls)
         while (playing := matches.played < plan.quota).any():

@@ -139,7 +139,7 @@ def resume(
         SnapshotError: its state is missing or damaged; nothing has been changed.
     """
     said = locals()
-    return carry_out(Call(**{name: said[name] for name in said.keys() - {"run", "name"}}, resumes=run, run=name))
+    return carry_out(Call(**{key: x for key, x in said.items() if key not in ("run", "name")}, resumes=run, run=name))
 
 
 @settings_kept()

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from league.errors import SnapshotError, StoreError, UsageError, command
+from league.errors import SnapshotError, StoreError, UsageError, command, one_line
 from league.schema import read_file
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state
 from league.snapshots.kept import states_of
@@ -54,6 +55,20 @@ def kept_states(store: Store, run: str) -> dict[int, Path]:
     """
     is_alone = all(run not in (learner.run, learner.league) for learner in store.learners())
     return states_of(folder_of(store, run) / "state") if is_alone and not is_pruned(store, run) else {}
+
+
+@contextmanager
+def settings_of(store: Store, learner: LearnerRow) -> Iterator[Any]:
+    """What a learner needs beside its run's own configuration, to be read in the block.
+
+    Raises:
+        StoreError: it is not what a league or an exploiter writes.
+    """
+    try:
+        yield json.loads(learner.settings)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        where, why = store.path / learner.run / IDENTITY, one_line(" ".join(str(error).split())[:200])
+        raise StoreError(f"{where}: damaged (learner.settings: {why}); put the file back from a copy") from None
 
 
 def snapshots_of(folder: Path) -> list[Path]:

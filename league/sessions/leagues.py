@@ -34,7 +34,7 @@ from league.pool.roster import Roster
 from league.sessions.artifacts import LeagueArtifactStore
 from league.sessions.call import Call
 from league.sessions.callbacks import Steady
-from league.sessions.folders import begin_runs, first_free, is_pruned
+from league.sessions.folders import begin_runs, first_free, is_pruned, settings_of
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.runs import Continued, changed
 from league.sessions.session import Session
@@ -177,19 +177,12 @@ def plan_of(
     """
     callback = callback.of(learner.run, takes_turns=takes_turns)
     artifacts = LeagueArtifactStore(store, to.row, to.config, to.device, learner=learner)
-    figures = json.loads(learner.settings)
-    make_pool = partial(
-        LeaguePool,
-        assignment=Assignment(
-            learner.run,
-            learner.role,
-            ROLES[learner.role].model_validate(figures["role"]),  # type: ignore[index]
-            figures["turn_steps"],
-        ),
-        look=artifacts.look,
-        turns=1 if takes_turns else math.inf,
-    )
-    plan = Plan(to.row, found, to.config, to.device, artifacts, callback, make_pool, first_weights=figures["seed"])
+    with settings_of(store, learner) as figures:
+        role = ROLES[learner.role].model_validate(figures["role"])  # type: ignore[index]
+        assignment = Assignment(learner.run, learner.role, role, int(figures["turn_steps"]))
+        first = int(figures["seed"])
+    make_pool = partial(LeaguePool, assignment=assignment, look=artifacts.look, turns=1 if takes_turns else math.inf)
+    plan = Plan(to.row, found, to.config, to.device, artifacts, callback, make_pool, first_weights=first)
     return replace(plan, league=learner.league, events=to.events)
 
 

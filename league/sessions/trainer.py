@@ -85,7 +85,7 @@ class Trainer:
         callback: Callback | Sequence[Callback] | None = None,
     ) -> None:
         said = locals()
-        self._open(Call(**{name: said[name] for name in said.keys() - {"self"}}, is_custom_loop=True))
+        self._open(Call(**{name: x for name, x in said.items() if name != "self"}, is_custom_loop=True))
 
     @classmethod
     @typed
@@ -115,7 +115,7 @@ class Trainer:
         said = locals()
         trainer = cls.__new__(cls)
         _need_alone(Store.open(Path(store)), run)
-        given = {key: said[key] for key in said.keys() - {"cls", "run", "name"}}
+        given = {key: x for key, x in said.items() if key not in ("cls", "run", "name")}
         trainer._open(Call(**given, resumes=run, run=name, is_custom_loop=True))
         return trainer
 

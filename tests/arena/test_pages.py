@@ -171,7 +171,7 @@ def test_any_game_is_shown(kind: type[Match], how: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 5, ValueError("no ink\nleft")])
-def test_a_drawing_that_is_none_is_one_line(thing: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drawing_that_is_none_is_one_line(thing: object, tmp_path: Path) -> None:
     """With what was given in its place, or what its code raised; nothing is written."""
 
     def drawing(self: Match, seat: int | None = None) -> Any:
@@ -179,11 +179,9 @@ def test_a_drawing_that_is_none_is_one_line(thing: object, tmp_path: Path, monke
             raise thing
         return thing
 
-    monkeypatch.setattr(Painted, "drawing", drawing)
-    said = refusal(lambda: league.watch("bot:random", "bot:random", tmp_path / "a.html", env=Painted))
-    assert re.search(r"game painted: (its drawing fails|drawing\(\)) at step 0: ", said) and not list(
-        tmp_path.iterdir()
-    )
+    odd = type("Odd", (Painted,), {"drawing": drawing})
+    said = refusal(lambda: league.watch("bot:random", "bot:random", tmp_path / "a.html", env=odd))
+    assert re.search(r"game odd: (its drawing fails|drawing\(\)) at step 0: ", said) and not list(tmp_path.iterdir())
     assert "a match has two" in refusal(lambda: league.watch("bot:random", None, tmp_path / "a.html"))
 
 

@@ -80,6 +80,20 @@ def test_the_table_counts_both_seats_and_stands_by_rating(store: Filled) -> None
     assert table.anchor == "bot:based" and table.groups == 1 and table.num_unmet == 0
 
 
+def test_who_never_met_is_unknown_and_groups_apart_are_told(store: Filled) -> None:
+    """No game is None, not a half; two groups without a game between them are counted and said."""
+    begin(store, "a")
+    play(store, "a0", "a1", 4, 0, 0)
+    play(store, "bot:x", "bot:y", 3, 2, 1)
+    table = only(store)
+    names = [row.agent_id for row in table.rows]
+    i, j = names.index("a0"), names.index("bot:x")
+    assert table.score[i][j] is None and table.score[i][names.index("a1")] == 1.0
+    assert (table.groups, table.num_unmet) == (2, 4)
+    told = " ".join(heatmap.findings(table))
+    assert "4 of 6 pairs never met" in told and "2 groups" in told
+
+
 def test_a_cycle_is_named_and_spread_over_by_nash(store: Filled) -> None:
     """Rock, paper, scissors: equal ratings, a third each in both mixtures, one sure cycle, not by chance."""
     for a, b in (("bot:rock", "bot:scissors"), ("bot:scissors", "bot:paper"), ("bot:paper", "bot:rock")):

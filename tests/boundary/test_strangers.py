@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -141,6 +142,15 @@ def test_a_strange_weights_file_is_refused(kind: str, agent: Path) -> None:
     assert "list of tensors" in said or kind not in ("2^63 bytes", "beyond the limit"), "it is not read at all"
 
 
+def test_weights_that_overflow_play_nothing(agent: Path) -> None:
+    """Finite weights so large that the network's numbers are not finite end in one line, not in an illegal action."""
+    tensors = safetensors.torch.load((agent / WEIGHTS).read_bytes())
+    forge(agent, safetensors.torch.save({name: torch.full_like(t, 3e38) for name, t in tensors.items()}))
+    opened = Agent.load(agent)
+    size = opened.policy.architecture.obs_size
+    assert "finite" in refusal(lambda: opened.act(np.ones(size, np.float32), greedy=True), SnapshotError)
+
+
 def test_a_linked_file_must_fit_the_hash_and_is_not_shown(agent: Path, tmp_path: Path) -> None:
     """A link out of the folder to a secret is refused like any other weights, and the line tells nothing of it."""
     (tmp_path / "secret").write_text("hunter2")
@@ -162,6 +172,7 @@ MANIFESTS: dict[str, bytes] = {
     "zeros": bytes(10_000),
     "another encoding": '{"step": 1}'.encode("utf-16"),
     "lone surrogate": b'{"run": "\\ud800"}',
+    "a key twice": b'{"step": 1, "step": 2}',
 }
 
 

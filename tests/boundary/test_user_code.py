@@ -516,3 +516,10 @@ def test_hooks_are_put_back() -> None:
     with settings_kept():
         del sys.excepthook
     assert sys.excepthook is before[0]
+
+
+def test_code_that_ends_the_process_is_a_line(user: Path) -> None:
+    """`os._exit` would end a command in silence, with the exit code of its choice."""
+    file, _ = write(user, "os._exit(0)", "step", text=TRAP + GAME)
+    done = processes.run("check", file, "--quiet", cwd=user)
+    assert done.returncode == 1 and re.search(rf"error: .*SystemExit: 0 \({file}, line \d+\)", done.stderr), done

@@ -21,6 +21,7 @@ from tests.helpers.cases import cases
 from tests.helpers.sizes import TINY
 
 HERE = "tests.helpers.gym_envs:"
+ONE = library.spaces.Box(-1, 1, (1,))
 STEPS = {"FrozenLake-v1": 50}
 SLOW = {
     **STEPS,
@@ -133,9 +134,10 @@ def test_what_an_environment_prints_is_seen_only_if_asked_for(
     assert "made" in out and "a step" in out and "an error" in err
 
 
-def test_an_environment_that_shows_what_was_before_is_made_again_for_each_episode() -> None:
-    """So a match is that of its seed, whatever was played before it."""
-    batch = batch_of(HERE + "WalkRemembers-v0", 1)
+@pytest.mark.parametrize("name", ["WalkRemembers-v0", "WalkRemembersPay-v0"])
+def test_an_environment_that_shows_what_was_before_is_made_again_for_each_episode(name: str) -> None:
+    """So a match is that of its seed, whatever was played before it; also where only what it pays shows it."""
+    batch = batch_of(HERE + name, 1)
     assert batch.matches[0]._facts.remembers and not batch_of("CartPole-v1", 1).matches[0]._facts.remembers
     batch.reset(1)
     first = batch.obs.copy()
@@ -323,6 +325,7 @@ def test_actions_that_cannot_be_are_named(space: Any) -> None:
         ("CartPole-v1(3)", r"\(keyword=value, ...\)"),
         (HERE + "Entropy-v0", "did you mean `Walk"),
         (HERE + "WalkEntropy-v0", "two copies of one seed differ after 1 random steps"),
+        (HERE + "WalkEntropyPay-v0", "two copies of one seed pay .* and .* for random step 1, so a match"),
         (HERE + "Text-v0", "the observation space has Text"),
         (HERE + "Unbounded-v0", "the action space Box.* has no bounds"),
         (HERE + "Broken-v0", "ValueError: no such kind"),
@@ -348,3 +351,24 @@ def test_a_run_is_trained_resumed_evaluated_and_drawn(tmp_path: Path) -> None:
     pytest.importorskip("pygame")
     film = league.watch("c", "bot:random", tmp_path / "c.gif", store=store, device="cpu")
     assert film.pictures > 5 and (tmp_path / "c.gif").stat().st_size > 1_000
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "words"),
+    [
+        (library.spaces.Dict(a=ONE), {"a": [0.5], "z": 1}, "an observation with 'z', which is not in Dict"),
+        (library.spaces.Dict(a=ONE), {"a": [0.5], "action_mask": [1]}, "an observation with 'action_mask', which"),
+        (library.spaces.Dict(b=library.spaces.Dict(a=ONE)), {"b": {"a": [0.5], 3: 1}}, "an observation with 3, which"),
+        (library.spaces.Tuple((ONE,)), ([0.5], [0.5]), "an observation with 1, which is not in Tuple"),
+    ],
+)
+def test_parts_that_a_space_does_not_have_are_refused(space: library.spaces.Space[Any], given: Any, words: str) -> None:
+    with pytest.raises(ReplyError, match=words):
+        Seen(space).flat(given)
+
+
+def test_a_mask_of_a_part_that_is_none_is_refused() -> None:
+    acts = Acts(library.spaces.Dict({"move": library.spaces.Discrete(2), "aim": library.spaces.Discrete(2)}))
+    assert [*acts.legal({"move": [0, 1]})["move"]] == [1]
+    with pytest.raises(ReplyError, match="an action_mask with other keys than Dict"):
+        acts.legal({"mvoe": [0, 1]})

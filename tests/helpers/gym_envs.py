@@ -40,7 +40,12 @@ class Walk(gymnasium.Env[Any, Any]):
         elif self.kind == "prints":
             print("a step")
             print("an error", file=sys.stderr)
-        return self._see(), self.sum / 10, self.steps == self.length, False, {}
+        pay = self.sum
+        if self.kind == "remembers_pay":
+            pay = self.sum * self.episodes
+        elif self.kind == "entropy_pay":
+            pay = np.random.default_rng().random()
+        return self._see(), pay / 10, self.steps == self.length, False, {}
 
     def _see(self) -> Any:
         return np.array([self.sum, float(self.steps)])
@@ -61,7 +66,8 @@ class Nothing(Walk):
 
 for name, kind in {"Plain": "plain", "Globals": "globals", "Entropy": "entropy", "Prints": "prints"}.items():
     gymnasium.register(f"Walk{name}-v0", Walk, kwargs={"kind": kind}, max_episode_steps=50)
-gymnasium.register("WalkRemembers-v0", Walk, kwargs={"kind": "remembers"}, max_episode_steps=50)
+for kind in ("remembers", "remembers_pay", "entropy_pay"):
+    gymnasium.register(f"Walk{kind.title().replace('_', '')}-v0", Walk, kwargs={"kind": kind}, max_episode_steps=50)
 for name in ("text", "unbounded", "broken"):
     gymnasium.register(f"{name.title()}-v0", Nothing, kwargs={"kind": name})
 

@@ -16,7 +16,7 @@ import league
 from league.device import products
 from league.envs import registry
 from league.errors import GuardError, UsageError
-from league.play import evaluation
+from league.play import courses, evaluation
 from league.play.lanes import Lane
 from league.play.pairings import Contestant, Pairing
 from league.play.rollout import Collector
@@ -321,7 +321,7 @@ def play_one(seed: int, salts: list[int]) -> tuple[int, int, list[float]]:
 
 
 def test_a_match_that_never_ends_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "MAX_STEPS", 50)
+    monkeypatch.setattr(courses, "MAX_STEPS", 50)
     monkeypatch.setattr(relay, "length", lambda seed: 10**9)
     pairing = Pairing(Contestant("bot:first"), Contestant("bot:first"), 4, 3)
     with pytest.raises(UsageError, match="game relay: the match in row 0 has not ended after 50 steps; give the game"):

@@ -21,7 +21,7 @@ from league.envs.classic.matrix import MatrixBatch
 from league.errors import ConfigError, GuardError, LeagueError
 from league.play.rollout import make_calls, make_collector
 from league.pool.pool import Pool, Results
-from league.sessions import session
+from league.sessions import wiring
 from league.sessions.callbacks import Steady
 from league.sessions.runs import plan_of
 from league.sessions.settling import check_settings, words_for
@@ -116,7 +116,7 @@ def by_hand(run: Run) -> tuple[dict[str, Any], list[tuple[int, ...]]]:
         game = settings.with_options(config, {**config.env.options, **OPTIONS[rounds]})
         calls = make_calls(config.learner, generator, None, print)
         collector = make_collector(
-            config, run.policy, pool, calls, make_batch=partial(session.make_batch, game), origin=Origin("me", "")
+            config, run.policy, pool, calls, make_batch=partial(wiring.make_batch, game), origin=Origin("me", "")
         )
         pool.results, pool.qualities = (
             Results(config.pool.result_half_life, config.pool.shrink_games),
@@ -148,7 +148,7 @@ def test_lessons_are_games_played_one_after_the_other(sampler: str, tmp_path: Pa
     config, row = settings.from_json(json.loads(store.find_run("matrix-1").config)), store.find_run("matrix-1")
     (tmp_path / "twin").mkdir()
     twin_store = Store.create(tmp_path / "twin" / "league.duckdb")
-    run = session.wire(plan_of(twin_store, row, None, config, torch.device("cpu"), Steady(())))
+    run = wiring.wire(plan_of(twin_store, row, None, config, torch.device("cpu"), Steady(())))
     twin, rows = by_hand(run)
     real = flat({"learner": load_state(tmp_path / "matrix-1" / "state")["learner"]})
     assert twin == real and len(real) > 20

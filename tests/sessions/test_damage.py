@@ -27,7 +27,7 @@ from league.envs.classic.matrix import MatrixBatch
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic
-from league.sessions import settling, sizing
+from league.sessions import disk, settling
 from league.snapshots.files import INDEX, PREVIOUS, WEIGHTS
 from league.snapshots.state import load_state, save_state
 from league.store import rows as records
@@ -370,21 +370,21 @@ def test_the_disk_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (line,) = [line for line in said if line.startswith("disk: ")]
     config = config_module.from_json(json.loads(Store.open(tmp_path / "runs").runs()[0].config))
     spec, device = registry.spec("matrix", config.env.options), torch.device("cpu")
-    needs = sizing.disk_needs(config, settling.footprint(config, spec, device), 0, 2, 3)
+    needs = disk.disk_needs(config, settling.footprint(config, spec, device), 0, 2, 3)
     assert line.startswith(f"disk: {needs.describe()}; ")
     states = list((tmp_path / "runs" / "matrix-1" / "state").glob("*.safetensors"))
     snapshots = list((tmp_path / "runs" / "matrix-1" / "snapshots").glob("*/*.safetensors"))
     assert len(states) == needs.states_kept and len(snapshots) == needs.num_snapshots
     assert [path.stat().st_size for path in states] == [pytest.approx(needs.state, rel=0.02)] * 2
     assert [path.stat().st_size for path in snapshots] == [pytest.approx(needs.snapshot, rel=0.02)] * len(snapshots)
-    assert sizing.disk_needs(config, settling.footprint(config, spec, device), 1_280, 2, 3).num_snapshots == 1
+    assert disk.disk_needs(config, settling.footprint(config, spec, device), 1_280, 2, 3).num_snapshots == 1
 
 
 def test_too_small_a_disk_is_refused_with_the_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could never be saved is refused before anything is written; what may become too much is a warning."""
     usage = settling.shutil.disk_usage(tmp_path)
     config, spec, device, _ = settling.settle("long", "fast", "matrix", None, SETS)
-    needs = sizing.disk_needs(config, settling.footprint(config, spec, device), 0, 2, 3)
+    needs = disk.disk_needs(config, settling.footprint(config, spec, device), 0, 2, 3)
     monkeypatch.setattr(settling.shutil, "disk_usage", lambda path: usage._replace(free=needs.least - 1))
     with pytest.raises(ConfigError, match=r"disk: .* = 3 states of .* \+ 10 snapshots of .*; make room") as caught:
         train(tmp_path, "long")

@@ -19,8 +19,7 @@ from league.envs.brawl import env as brawl
 from league.errors import LeagueError, UsageError
 from league.play import strict
 from league.policies.actor_critic import ActorCritic
-from league.sessions import session as session_module
-from league.sessions import sizing
+from league.sessions import sizing, wiring
 from league.sessions.failures import MAX_BYTES, read_evidence
 from league.snapshots.state import load_state
 from league.store.store import Store
@@ -167,7 +166,7 @@ def test_an_illegal_action_of_a_policy_stops_and_replays(
 
     monkeypatch.setattr(sizing, "_step_peak", lambda *given: 0)  # which takes steps of its own
     monkeypatch.setattr(ActorCritic, "step", press_everything)
-    monkeypatch.setattr(session_module, "make_stack", lambda *given: None)
+    monkeypatch.setattr(wiring, "make_stack", lambda *given: None)
     line, path = stopped(tmp_path, "brawl", "pool.mix.bot:based=0.0", "pool.mix.bot:constant=0.0")
     who = {"learner": "the learner", "opponent": "its opponent"}[role]
     assert f"({who}): action [1, 1, 1, 1, 1, 1, 1, 1, 1, 1] is not legal; allowed by the mask as seen: keys" in line

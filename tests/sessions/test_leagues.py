@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import league
-from league.errors import ConfigError, LeagueError, SnapshotError, UsageError
+from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError
 from league.sessions import artifacts as artifacts_module
 from league.sessions import folders
 from league.sessions import session as session_module
@@ -268,6 +268,18 @@ def test_calls_that_cannot_go_on_are_refused(arguments: dict[str, Any], words: s
         train(whole, *arguments.pop("overrides", ()), **arguments)
     assert words in str(caught.value) and "\n" not in str(caught.value)
     assert Store.open(whole / "league.duckdb").runs() == before
+
+
+@pytest.mark.parametrize("settings", ["{}", "[]", '{"role": 5}', '{"role": {}, "turn_steps": "x", "seed": 0}'])
+def test_settings_that_no_league_writes_are_refused(settings: str, whole: Path, tmp_path: Path) -> None:
+    """What a learner's run.json says beside its configuration is checked where it is read."""
+    store = shutil.copytree(whole, tmp_path / "copy")
+    path = store / "L.main" / "run.json"
+    row = json.loads(path.read_text())
+    row["learner"]["settings"] = settings
+    path.write_text(json.dumps(row))
+    with pytest.raises(StoreError, match=r"L\.main/run\.json: damaged \(learner\.settings: .*put the file back"):
+        league.resume("L.main", store=store)
 
 
 def test_a_taken_name_and_a_league_without_self_play_are_refused(whole: Path, tmp_path: Path) -> None:

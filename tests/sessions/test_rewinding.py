@@ -12,7 +12,7 @@ import league
 from league.cli import app
 from league.errors import SnapshotError, UsageError
 from league.sessions.retention import prune
-from league.snapshots.kept import chosen, states_of
+from league.snapshots.kept import chosen, data_of, pinned_rows, states_of
 from league.store.store import Store
 from tests.helpers.runs import Notes, learned, stages, train
 from tests.helpers.states import learned_state
@@ -32,6 +32,14 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def copied(parent: Path, tmp_path: Path) -> Path:
     return shutil.copytree(parent, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "[]", json.dumps({"data": [], "tree": "[" * 100_000})])
+def test_an_index_that_cannot_be_read_names_no_state(text: str, tmp_path: Path) -> None:
+    """However deep its lists are."""
+    (tmp_path / "state.json").write_text(text)
+    assert (states_of(tmp_path), pinned_rows(tmp_path)) == ({}, set())
+    assert data_of(tmp_path / "state.json") is None
 
 
 def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:

@@ -189,6 +189,23 @@ def test_a_lock_of_another_kind(
         take_over(tmp_path / LOCK, lambda line: None)
 
 
+@pytest.mark.parametrize("name", ["state", "rows", "snapshots", "snapshots/0000000032"])
+def test_a_folder_that_leads_elsewhere_is_not_written(name: str, tmp_path: Path) -> None:
+    """A run from somebody else may have links; what lies behind them may be another run's."""
+    (tmp_path / "mine").mkdir()
+    link = tmp_path / "it" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "mine")
+    with (
+        pytest.raises(StoreError, match=rf"it/{name}: is a link, .* put there what it leads to"),
+        alone("it", tmp_path / "it"),
+    ):
+        pass
+    link.unlink()
+    with alone("it", tmp_path / "it"):
+        pass
+
+
 def test_no_folder_and_no_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreError, match="No such file or directory"), held(tmp_path / "none" / LOCK):
         pass

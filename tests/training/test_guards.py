@@ -310,7 +310,7 @@ def test_every_kind_of_event_is_documented() -> None:
     root = Path(__file__).parents[2]
     source = "\n".join(path.read_text() for path in (root / "league").rglob("*.py"))
     found = set(re.findall(r'(?:_Sign\(\s*f?|add_event\([^"\n]+, f?|Alarm\(f?|\bkind=f?)"([a-z_]+)', source))
-    assert {"kl_blow_up", "silent_reward", "damage", "resumed", "not_finite"} <= found, found
+    assert {"kl_blow_up", "silent_reward", "damage", "not_finite"} <= found, found
     cells = " ".join(
         line.split("|")[1] for line in (root / "docs/training.md").read_text().splitlines() if line[:1] == "|"
     )
