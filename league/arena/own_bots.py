@@ -40,7 +40,7 @@ def find_bots(
             native one.
     """
     own = [part.name for part in given.parts if part.kind == "bot"]
-    for name in set(own).intersection(spec.bots):
+    for name in [name for name in own if name in spec.bots]:
         raise UsageError(f"bot={name}: {spec.name} has a bot of that name itself; call yours otherwise, NAME=ADDRESS")
     found: dict[str, Part] = {}
     for agent_id in agents:

@@ -59,7 +59,7 @@ def alone(run: str, folder: Path) -> Iterator[None]:
         UsageError: another process trains or prunes it.
         StoreError: the folder cannot be written, or leads elsewhere.
     """
-    for path in (*folder.glob("*"), *folder.glob("snapshots/*")):
+    for path in (*sorted(folder.glob("*")), *sorted(folder.glob("snapshots/*"))):
         if path.is_symlink() and path.is_dir():  # what is removed there may be another run's
             raise StoreError(f"{path}: is a link, and a run is written in its own folder; put there what it leads to")
     with ExitStack() as stack:
