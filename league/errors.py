@@ -265,6 +265,12 @@ def as_known(error: BaseException) -> LeagueError | None:
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return LeagueError("the system makes no more threads; end other processes or raise `ulimit -u`, then try again")
     if not isinstance(error, OSError):
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames]
+        loaded = [name for name, frame in zip(packages, frames, strict=True) if frame.f_code.co_name == "<module>"]
+        if loaded and packages[-1] == loaded[-1] not in ("league", "__main__"):
+            words = f"{loaded[-1]} cannot be loaded: {described(error)[:300]}"
+            return LeagueError(f"{words}; see to its environment variables, or install it again")
         return None
     if error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
         return UsageError(f"{error.filename}: the name is too long; pass a shorter one")

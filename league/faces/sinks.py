@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from league.schema import open_regular, read_file
 from league.snapshots.files import write_atomic
 from league.training.run import Start
 
@@ -69,7 +70,7 @@ class CsvFile(Sink):
         self._path = folder / self.lies
         self._columns, rows = ["steps"], []
         if self._path.exists():
-            with open(self._path, newline="", encoding="utf-8") as file:
+            with io.TextIOWrapper(open_regular(self._path), "utf-8", newline="") as file:
                 found = csv.reader(file)
                 self._columns = next(found, self._columns)
                 rows = [row for row in found if len(row) == len(self._columns) and int(row[0]) <= start.steps]
@@ -214,7 +215,7 @@ class WeightsAndBiases(Sink):
         if not self._given.exists():
             return {}
         found: dict[int, dict[str, float]] = {}
-        name, *lines = self._given.read_text(encoding="utf-8").splitlines()
+        name, *lines = read_file(self._given).decode().splitlines()
         with suppress(ValueError):  # the last line may be torn
             for line in lines:
                 steps, values = json.loads(line)
@@ -249,7 +250,7 @@ class WeightsAndBiases(Sink):
         if folders:
             steps, told = int(folders[-1].name), {}
             with suppress(OSError, ValueError, RecursionError):
-                told = json.loads((folders[-1] / "manifest.json").read_text(encoding="utf-8"))
+                told = json.loads(read_file(folders[-1] / "manifest.json"))
             about = {"run": self._start.run, "steps": steps, "agent_id": told.get("agent_id", "")}
             artifact = self._wandb.Artifact(self._start.run, type="model", metadata=about)
             for path in sorted(folders[-1].iterdir()):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from league.errors import LeagueError, UsageError, as_known, nearest, one_line
 from league.faces.sinks import CsvFile, Sink, TensorBoard, WeightsAndBiases
+from league.schema import read_file
 from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:
@@ -188,8 +189,8 @@ def _claim(folder: Path, start: Start) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         if not mark.exists():
             mark.write_text(start.identity, encoding="utf-8")
-        is_ours = mark.read_text(encoding="utf-8") == start.identity
-    except (OSError, UnicodeDecodeError) as error:
+        is_ours = read_file(mark).decode() == start.identity
+    except (OSError, ValueError) as error:
         return f"{as_known(error) or error} (training goes on without it)"
     return "" if is_ours else f"{folder} is of another store's run; name another folder (training goes on without it)"
 

@@ -349,3 +349,12 @@ def test_a_thread_that_the_system_does_not_make_is_one_line(named: Path, monkeyp
         patch.setattr(threading.Thread, "start", refuse)
         called = call("query", "SELECT 1", "--store", named)
     need_refusal(called, 1, "no more threads", "ulimit -u")
+
+
+def test_a_library_that_does_not_load_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch refuses `TORCH_LOGS=x`."""
+    (tmp_path / "odd_library.py").write_text("int('x')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="'x'") as caught:
+        importlib.import_module("odd_library")
+    assert str(as_known(caught.value)).startswith("odd_library cannot be loaded: ValueError: invalid literal for int()")

@@ -134,9 +134,9 @@ def test_what_an_environment_prints_is_seen_only_if_asked_for(
     assert "made" in out and "a step" in out and "an error" in err
 
 
-@pytest.mark.parametrize("name", ["WalkRemembers-v0", "WalkRemembersPay-v0"])
+@pytest.mark.parametrize("name", ["WalkRemembers-v0", "WalkRemembersPay-v0", "WalkRemembersEnd-v0"])
 def test_an_environment_that_shows_what_was_before_is_made_again_for_each_episode(name: str) -> None:
-    """So a match is that of its seed, whatever was played before it; also where only what it pays shows it."""
+    """So a match is that of its seed, whatever was played before it; also where only pay or end show it."""
     batch = batch_of(HERE + name, 1)
     assert batch.matches[0]._facts.remembers and not batch_of("CartPole-v1", 1).matches[0]._facts.remembers
     batch.reset(1)

@@ -181,6 +181,15 @@ def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     assert not any("L.main@" in name for name in names) and not (tmp_path / "L.main/metrics.csv").exists()
 
 
+def test_a_pipe_keeps_no_tracker_waiting(tmp_path: Path) -> None:
+    """Neither as its file nor as the mark of its folder; training goes on without it."""
+    (tmp_path / "logs/R").mkdir(parents=True)
+    os.mkfifo(tmp_path / "logs/R/.league-run")
+    notes = Notes()
+    assert train(tmp_path / "b", f"csv={tmp_path / 'logs'}", notes=notes).status == "finished"
+    assert sum("no regular file (training goes on without it)" in line for line in notes.said) == 1
+
+
 def test_what_cannot_be_tracked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line; of a run that goes on, a tracker whose package is missing is left out with a line."""
     for names, told in ((["tensorbord"], "`tensorboard`"), (["csv", "csv=x"], "once"), (["none", "csv"], "`none`")):

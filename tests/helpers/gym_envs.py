@@ -45,7 +45,8 @@ class Walk(gymnasium.Env[Any, Any]):
             pay = self.sum * self.episodes
         elif self.kind == "entropy_pay":
             pay = np.random.default_rng().random()
-        return self._see(), pay / 10, self.steps == self.length, False, {}
+        end = self.length + (self.episodes % 3 if self.kind == "remembers_end" else 0)
+        return self._see(), pay / 10, self.steps == end, False, {}
 
     def _see(self) -> Any:
         return np.array([self.sum, float(self.steps)])
@@ -66,7 +67,7 @@ class Nothing(Walk):
 
 for name, kind in {"Plain": "plain", "Globals": "globals", "Entropy": "entropy", "Prints": "prints"}.items():
     gymnasium.register(f"Walk{name}-v0", Walk, kwargs={"kind": kind}, max_episode_steps=50)
-for kind in ("remembers", "remembers_pay", "entropy_pay"):
+for kind in ("remembers", "remembers_pay", "remembers_end", "entropy_pay"):
     gymnasium.register(f"Walk{kind.title().replace('_', '')}-v0", Walk, kwargs={"kind": kind}, max_episode_steps=50)
 for name in ("text", "unbounded", "broken"):
     gymnasium.register(f"{name.title()}-v0", Nothing, kwargs={"kind": name})
