@@ -166,6 +166,8 @@ class Seen:
                 raise ReplyError(_problem(leaf, observation))
             start = end
         for key in _unknown(self._space, observation):
+            if key == MASK and MASK in observation:  # it is taken for what is legal
+                continue
             raise ReplyError(f"an observation with {key!r}, which is not in {_told(self._space)}: {told(observation)}")
         return out
 

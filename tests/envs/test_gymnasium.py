@@ -357,7 +357,6 @@ def test_a_run_is_trained_resumed_evaluated_and_drawn(tmp_path: Path) -> None:
     ("space", "given", "words"),
     [
         (library.spaces.Dict(a=ONE), {"a": [0.5], "z": 1}, "an observation with 'z', which is not in Dict"),
-        (library.spaces.Dict(a=ONE), {"a": [0.5], "action_mask": [1]}, "an observation with 'action_mask', which"),
         (library.spaces.Dict(b=library.spaces.Dict(a=ONE)), {"b": {"a": [0.5], 3: 1}}, "an observation with 3, which"),
         (library.spaces.Tuple((ONE,)), ([0.5], [0.5]), "an observation with 1, which is not in Tuple"),
     ],
