@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -41,9 +40,6 @@ from league.store.folder import Folder
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
-
-if TYPE_CHECKING:
-    pass
 
 NOTHING = Given()
 STOPPED = "stopped"

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from league.store.folder import Folder
 from league.store.rows import GameRow, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, MatchResult
-
-if TYPE_CHECKING:
-    pass
 
 GAMES = 20
 """Of each pair in a round robin or a gauntlet."""

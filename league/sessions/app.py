@@ -9,7 +9,7 @@ from pathlib import Path
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, UsageError
 from league.sessions.call import Call
-from league.sessions.callbacks import Steady, steady
+from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
 from league.sessions.leagues import begin_league, resume_league
 from league.sessions.plans import TrainResult
@@ -157,14 +157,14 @@ def open_session(call: Call) -> Iterator[Session]:
     Raises:
         ConfigError, LeagueError, SnapshotError, StoreError, UsageError: as `train` and `resume`.
     """
-    callback = steady(call.callback)
+    callback = callbacks_of(call.callback)
     begin = begin_exploiter if call.against is not None else begin_run if call.league is None else begin_league
     with _resumed(call, callback) if call.resumes else begin(call, callback) as session:
         yield session
 
 
 @contextmanager
-def _resumed(call: Call, callback: Steady) -> Iterator[Session]:
+def _resumed(call: Call, callback: Callbacks) -> Iterator[Session]:
     store, run = Store.open(Path(call.store), callback.say_or_log), call.resumes
     roles = {row.run: row.role for row in store.learners() if run in (row.league, row.run)}
     if call.run is not None and call.at is None:

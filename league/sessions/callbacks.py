@@ -14,7 +14,7 @@ from league.training.run import Callback, Report, Start
 _log = logging.getLogger(__name__)
 
 
-class Steady(Callback):
+class Callbacks(Callback):
     """Calls several callbacks. It logs the first error of each, and reports a `LeagueError` to the others.
 
     Their words may have nowhere to go: a closed pipe, a full disk, a service that is down. Signals still end the run.
@@ -68,16 +68,16 @@ class Steady(Callback):
         """Something that a user should read."""
         self._tell("say", message)
 
-    def of(self, name: str, *, takes_turns: bool = True) -> Steady:
+    def of(self, name: str, *, takes_turns: bool = True) -> Callbacks:
         """Those who are told of one learner of a league; a learner without one gets a line a turn.
 
-        takes_turns: others train in this process, too; without them such a callback is told itself.
+        takes_turns: others train in this process, too; without them the callback itself is called.
         """
         found: list[Callback] = []
         for callback in self._callbacks:
             own: Any = self._call(callback, "of", name)
             found.append(own or (Notes(name, callback) if takes_turns else callback))
-        return Steady(found, self._ended_by)
+        return Callbacks(found, self._ended_by)
 
     def turn_over(self) -> None:
         """A learner's turn is over."""
@@ -140,8 +140,8 @@ class Notes(Callback):
             self.say(f"{done}  won: {rates or '-'}")
 
 
-def steady(callback: Callback | Sequence[Callback] | None) -> Steady:
+def callbacks_of(callback: Callback | Sequence[Callback] | None) -> Callbacks:
     """The callbacks of a call as one that cannot fail."""
     if callback is None:
-        return Steady(())
-    return Steady(callback if isinstance(callback, list | tuple) else (callback,))
+        return Callbacks(())
+    return Callbacks(callback if isinstance(callback, list | tuple) else (callback,))

@@ -33,7 +33,7 @@ from league.pool.roles import ROLES
 from league.pool.roster import Roster
 from league.sessions.artifacts import LeagueArtifactStore
 from league.sessions.call import Call
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.sessions.folders import begin_runs, first_free, is_pruned, settings_of
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.runs import Continued, changed
@@ -70,7 +70,7 @@ class LeagueResult(TrainResult):
 
 
 @contextmanager
-def begin_league(call: Call, callback: Steady) -> Iterator[Session]:
+def begin_league(call: Call, callback: Callbacks) -> Iterator[Session]:
     """The session of a new league, or of the one of that name with the same settings.
 
     Raises:
@@ -99,7 +99,7 @@ def begin_league(call: Call, callback: Steady) -> Iterator[Session]:
 
 
 @contextmanager
-def resume_league(store: Store, call: Call, callback: Steady) -> Iterator[Session]:
+def resume_league(store: Store, call: Call, callback: Callbacks) -> Iterator[Session]:
     """The session of a league that was stopped, or of its learner LEAGUE.NAME alone.
 
     Raises:
@@ -116,7 +116,7 @@ def resume_league(store: Store, call: Call, callback: Steady) -> Iterator[Sessio
 
 @contextmanager
 def _session(
-    store: Store, league: str, learner: str | None, call: Call, asked: Mapping[str, RunRow], callback: Steady
+    store: Store, league: str, learner: str | None, call: Call, asked: Mapping[str, RunRow], callback: Callbacks
 ) -> Iterator[Session]:
     """The session of a league that is in the store, or of one of its learners.
 
@@ -133,7 +133,7 @@ def _session(
         found = store.find_run(row.run)
         if row.run in asked:
             _need_same_settings(store, league, asked[row.run], found)
-        once = Steady(()) if plans else callback  # all have the game and the parts of the first
+        once = Callbacks(()) if plans else callback  # all have the game and the parts of the first
         row_asked = replace(found, config=asked.get(row.run, found).config, stage=STAGE)
         to = changed(row_asked, call, given, once, f"league {league}")
         call = replace(call, env=None)
@@ -165,7 +165,7 @@ def _session(
 
 
 def plan_of(
-    store: Store, learner: LearnerRow, found: RunRow, to: Continued, callback: Steady, *, takes_turns: bool
+    store: Store, learner: LearnerRow, found: RunRow, to: Continued, callback: Callbacks, *, takes_turns: bool
 ) -> Plan:
     """The plan of a league's learner that is in the store.
 
@@ -238,7 +238,7 @@ def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tup
 
 
 def _begin(
-    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, callback: Steady
+    store: Store, wanted: str | None, found: Roster, configs: Sequence[Config], seed: int, callback: Callbacks
 ) -> tuple[str, list[RunRow]]:
     """Writes the league's rows, unless it is there and the same; its name, and the rows as they were to be."""
     game = configs[0].env.name
@@ -314,7 +314,7 @@ def _another(store: Store, plan: Plan) -> str:
     return command("train", "--league", "FILE", "--env", plan.row.env, store=store.path)
 
 
-def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], callback: Steady) -> None:
+def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], callback: Callbacks) -> None:
     """Says who trains, and refuses what does not fit into the memory."""
     for i, plan in enumerate(plans):
         [memory] = check_room(plan.config, plan.artifacts.spec, plan.device, rivals=len(rows) - 1)

@@ -13,7 +13,7 @@ from league.config.models import Config
 from league.errors import DEFAULT_STORE
 from league.pool.pool import Pool
 from league.sessions.artifacts import FileArtifactStore
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.store.rows import RunRow
 from league.store.store import Store
 from league.training.run import PoolMaker
@@ -61,7 +61,7 @@ class Plan:
     config: Config
     device: torch.device
     artifacts: FileArtifactStore
-    callback: Steady
+    callback: Callbacks
     make_pool: PoolMaker = Pool
     """A pool that says when a turn is over lets the others have theirs; another one never does."""
     first_weights: int | None = None

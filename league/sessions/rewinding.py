@@ -17,7 +17,7 @@ from pathlib import Path
 from league import config as settings
 from league.errors import SnapshotError, StoreError, UsageError
 from league.sessions.call import Call
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
 from league.sessions.runs import made_ready, need_steps, session_of
 from league.sessions.session import Session
@@ -32,7 +32,7 @@ from league.store.store import Store
 
 
 @contextmanager
-def rewind(opened: Store, call: Call, callback: Steady) -> Iterator[Session]:
+def rewind(opened: Store, call: Call, callback: Callbacks) -> Iterator[Session]:
     """The session of a new run that begins with the state of an earlier one at a step, with its lock.
 
     Raises:

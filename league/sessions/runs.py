@@ -23,7 +23,7 @@ from league.errors import UsageError, command
 from league.phases import phase
 from league.sessions.artifacts import FileArtifactStore
 from league.sessions.call import Call
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.sessions.continuation import find_earlier, find_earlier_auto
 from league.sessions.folders import claimed, is_pruned
 from league.sessions.plans import CUSTOM_LOOP, Plan
@@ -35,7 +35,7 @@ from league.store.store import Store
 
 
 @contextmanager
-def begin_run(call: Call, callback: Steady) -> Iterator[Session]:
+def begin_run(call: Call, callback: Callbacks) -> Iterator[Session]:
     """The session of a new run, or of the earlier one that its stage carries on; a run that never plays leaves nothing.
 
     Raises:
@@ -76,7 +76,7 @@ def begin_run(call: Call, callback: Steady) -> Iterator[Session]:
 
 
 @contextmanager
-def resume_run(store: Store, call: Call, callback: Steady) -> Iterator[Session]:
+def resume_run(store: Store, call: Call, callback: Callbacks) -> Iterator[Session]:
     """The session of a run by itself that goes on, with its lock.
 
     Raises:
@@ -100,7 +100,7 @@ class Continued:
     """As `Plan.events`."""
 
 
-def changed(row: RunRow, call: Call, given: Given, callback: Steady, whose: str) -> Continued:
+def changed(row: RunRow, call: Call, given: Given, callback: Callbacks, whose: str) -> Continued:
     """What of a run is not as it was, by a call's settings, game, parts and device.
 
     Args:
@@ -121,7 +121,7 @@ def changed(row: RunRow, call: Call, given: Given, callback: Steady, whose: str)
     return Continued(config, row, device, (("resumed", event), ("game", game_event), ("part", part_event)))
 
 
-def made_ready(store: Store, row: RunRow, call: Call, what: str, callback: Steady) -> Callable[[RunRow], Plan]:
+def made_ready(store: Store, row: RunRow, call: Call, what: str, callback: Callbacks) -> Callable[[RunRow], Plan]:
     """Checks that a run can go on from where its row stands, says how, and writes nothing.
 
     what: is done with it, for the first line.
@@ -177,7 +177,7 @@ def need_steps(row: RunRow, overrides: list[str], store: Path) -> None:
 
 @phase("wire")
 def plan_of(
-    store: Store, row: RunRow, found: RunRow | None, config: Config, device: torch.device, callback: Steady
+    store: Store, row: RunRow, found: RunRow | None, config: Config, device: torch.device, callback: Callbacks
 ) -> Plan:
     """The plan of a run by itself: it meets its own snapshots, bots, and agents from elsewhere.
 

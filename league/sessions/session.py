@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from league import config as settings
 from league.arena.agents import STOPPED
@@ -20,7 +20,7 @@ from league.boards.alarms import sound
 from league.boards.verdict import judge
 from league.envs import registry
 from league.errors import Interrupted, SnapshotError, StoreError, UsageError
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.sessions.folders import configured_of, instead
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.recovery import counters_of, forget_after, recovered_state
@@ -33,9 +33,6 @@ from league.store.store import Store
 from league.training.loop import train as run_training
 from league.training.run import Counters, Ending, Run, Start
 from league.training.saving import start_again
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Learner:
@@ -124,7 +121,7 @@ class Session:
         self,
         store: Store,
         plans: Sequence[Plan],
-        callback: Steady,
+        callback: Callbacks,
         *,
         is_locked: bool = False,
         conclude: Callable[[SessionEnd], TrainResult] = lambda end: end.results[0],

@@ -125,7 +125,7 @@ class MemoryEstimate:
     rollout: int
     """What is stored of the steps."""
     work: int
-    """The most that one act of the loop needs beside these: play, learning, evaluation, the games of
+    """The most that one phase of the loop needs beside these: play, learning, evaluation, the games of
     `pool.payoff_games` or, on a CPU, resuming."""
     staging: int
     """Observations, masks and actions of all seats on their way between the games and the nets."""

@@ -451,9 +451,9 @@ class Trainer:
     def _note(self, number: int) -> None:
         self._training.run.callback.say("stopping after this update; press again to quit at once")
 
-    def _need_no_rollout(self, act: str) -> None:
+    def _need_no_rollout(self, phase: str) -> None:
         if self._rollout is not None and not self._is_broken:
-            raise UsageError(f"{act}: the last rollout waits to be learned from; learn(rollout), or discard() it")
+            raise UsageError(f"{phase}: the last rollout waits to be learned from; learn(rollout), or discard() it")
 
     def _tell(self, what: str) -> None:
         """A line, and an event."""

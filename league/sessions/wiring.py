@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 
@@ -25,9 +25,6 @@ from league.sessions.plans import Plan
 from league.store.rows import GameRow, RunRow
 from league.training.run import Lesson, Met, Run
 from league.types import MatchBatch, Policy, PolicyStack
-
-if TYPE_CHECKING:
-    pass
 
 
 def wire(plan: Plan) -> Run:

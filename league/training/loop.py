@@ -1,4 +1,4 @@
-"""The league's main loop, in acts: snapshot, evaluate, save, play, learn."""
+"""The league's main loop, in phases: snapshot, evaluate, save, play, learn."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ update, and has fewer rows."""
 
 
 class Training:
-    """A run under way. `league.training.loop` calls its phases in their order; `league.Trainer` lets anybody call them.
+    """A run under way. `league.training.loop` calls its phases in order, and `league.Trainer` lets a caller do so.
 
     Args:
         run: the parts; its counters say where it stands.

@@ -22,6 +22,13 @@ GPU_BYTES, CPU_BYTES = 16, 5_056
 """Of a torch generator's state."""
 SPANNING = ("env.rounds=7", "agent.opponent_encoder=true")
 """Matches that lie across updates, between nets with a memory."""
+import json
+
+from league.envs import registry
+from league.envs.classic.matrix import MatrixBatch, Options
+from league.play import rollout as rollout_module
+from tests.helpers.runs import status
+from tests.helpers.sizes import SMALL_AGENT
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +95,24 @@ def of_a_longer_generator(state: dict[str, Any]) -> None:
     state["generators"]["torch"] = torch.zeros(CPU_BYTES + 16, dtype=torch.uint8)
 
 
+def with_lanes(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has `auto` decide for so many lanes, as it would on another device."""
+    monkeypatch.setattr(rollout_module, "num_lanes", lambda config, device: number)
+
+
+class Bare(MatrixBatch):
+    """A game that cannot regroup its matches, and for `is_refusing` cannot read its own states either."""
+
+    regroup: Any = None
+    is_refusing = False
+
+    def set_state(self, state: bytes) -> None:
+        """As the game has it."""
+        if self.is_refusing:
+            raise ValueError("the state is not of this version")
+        super().set_state(state)
+
+
 @pytest.mark.parametrize("change", cases(from_a_gpu, slow=[of_a_longer_generator]))
 def test_a_state_of_another_device_goes_on_with_its_matches(
     change: Any, stopped: Path, gone_on: Path, tmp_path: Path
@@ -143,3 +168,65 @@ def test_regrouping_there_and_back_changes_nothing(game: str) -> None:
             lane["opponent_state"][name] = x[:, :-1] if name in ("keys", "values") else x[:-1]  # the spare row
     assert flat({**again, "nets": None}) == flat({**state, "nets": None})
     assert same(back.collect(30, 2), first.collect(30, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", cases(1, slow=[2]))
+def test_matches_go_on_in_other_lanes(lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `overlap=auto` decides is no part of the fingerprint: another decision is said, and all matches go on."""
+    with_lanes(lanes, monkeypatch)
+    train(tmp_path / "moved", "long", *SPANNING, notes=Notes(3))
+    shutil.copytree(tmp_path / "moved", tmp_path / "whole")
+    before = Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint
+    resume(tmp_path / "whole")
+    with_lanes(3 - lanes, monkeypatch)
+    done, said = resume(tmp_path / "moved")
+    (line,) = [line for line in said if "goes on otherwise" in line]
+    assert f"lanes {lanes} -> {3 - lanes}; all 8 matches in play go on" in line
+    assert events(tmp_path / "moved", "moved") == [line] and done.updates == 5
+    assert across(tmp_path / "moved", 3) == across(tmp_path / "whole", 3) != set()
+    assert Store.open(tmp_path / "moved" / "league.duckdb").find_run("matrix-1").fingerprint == before
+    assert load_state(tmp_path / "moved" / "matrix-1" / "state")["setting"]["lanes"] == 3 - lanes
+
+
+@pytest.mark.slow
+def test_matches_that_cannot_be_regrouped_are_lost_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A game that cannot regroup, one that refuses its state, and other rows: the number of matches lost is said."""
+    monkeypatch.setattr(registry, "make", lambda name, *, rows, options, **more: Bare(rows, Options(**options)))
+    with_lanes(2, monkeypatch)
+    train(tmp_path, "long", *SPANNING, notes=Notes(3))
+    said: list[str] = []
+    for stop, sets in ((5, ()), (7, ()), (None, ("env.rows=4",))):
+        with_lanes(1, monkeypatch)
+        monkeypatch.setattr(Bare, "is_refusing", stop == 7)
+        notes = Notes(stop)
+        league.resume("matrix-1", store=tmp_path / "league.duckdb", overrides=sets, callback=notes)
+        said += [line for line in notes.said if "8 matches in play are lost, since they cannot" in line]
+    assert len(said) == 3 and events(tmp_path, "moved") == said
+    assert status(tmp_path, "matrix-1")[0] == "finished"
+
+
+@pytest.mark.slow
+def test_auto_keeps_the_sizes_of_the_device_that_a_run_began_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A longer stage on a wider machine carries the run on with its own rows, aloud; --fresh and --set do not."""
+    store, sets = tmp_path / "league.duckdb", [*SMALL_AGENT, "learner.rollout_steps=2"]
+    call = {"env": "matrix", "preset": "auto", "device": "cpu", "overrides": sets, "store": store}
+    league.train("short", **call)
+    before = Store.open(store).find_run("matrix-1")
+    monkeypatch.setattr(registry, "num_cores", lambda: 32)
+    notes = Notes(1)
+    assert league.train("long", **{**call, "overrides": [*sets, "env.rows=32"]}, callback=notes).run == "matrix-2"
+    assert "differs in" in notes.said[0]
+    notes = Notes(1)
+    assert league.train("long", **call, fresh=True, callback=notes).run == "matrix-3"
+    notes = Notes()
+    done = league.train("long", **call, callback=notes)
+    assert (done.run, done.status) == ("matrix-1", "finished")
+    assert notes.said[0] == "carrying on matrix-1 (short, same fingerprint and seed) from step 640"
+    (line,) = [line for line in notes.said if "keeps the sizes" in line]
+    assert "(64 rows, " in line and "would have 256 rows, " in line and events(tmp_path, "resumed") == [line]
+    after, rows = Store.open(store).find_run("matrix-1"), json.loads(Store.open(store).find_run("matrix-3").config)
+    assert after.fingerprint == before.fingerprint and json.loads(after.config)["env"]["rows"] == 64
+    assert rows["env"]["rows"] == 256

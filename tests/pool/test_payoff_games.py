@@ -16,7 +16,7 @@ from league.maths.nashconv import margins, payoffs
 from league.pool import payoff_games as psro
 from league.pool.payoff_games import mean_margins
 from league.pool.pool import Pool
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.sessions.runs import plan_of
 from league.sessions.settling import settle
 from league.sessions.wiring import new_row, wire
@@ -84,7 +84,7 @@ def test_few_nets_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     sets = [*SMALL, "pool.sampler=nash", "pool.payoff_games=2"]
     config, _, device, _ = settle("smoke", "fast", "matrix", None, sets)
     row = new_row("r", config, 0, "smoke", "f" * 64, device)
-    run = wire(plan_of(Store.create(tmp_path / "league.duckdb"), row, None, config, device, Steady(())))
+    run = wire(plan_of(Store.create(tmp_path / "league.duckdb"), row, None, config, device, Callbacks(())))
     pool = Pool(config.pool, run.artifacts.load_policy, np.random.default_rng(0))
     for step in range(9):
         with torch.no_grad():

@@ -22,7 +22,7 @@ from league.errors import ConfigError, GuardError, LeagueError
 from league.play.rollout import make_calls, make_collector
 from league.pool.pool import Pool, Results
 from league.sessions import wiring
-from league.sessions.callbacks import Steady
+from league.sessions.callbacks import Callbacks
 from league.sessions.runs import plan_of
 from league.sessions.settling import check_settings, words_for
 from league.snapshots.state import load_state
@@ -148,7 +148,7 @@ def test_lessons_are_games_played_one_after_the_other(sampler: str, tmp_path: Pa
     config, row = settings.from_json(json.loads(store.find_run("matrix-1").config)), store.find_run("matrix-1")
     (tmp_path / "twin").mkdir()
     twin_store = Store.create(tmp_path / "twin" / "league.duckdb")
-    run = wiring.wire(plan_of(twin_store, row, None, config, torch.device("cpu"), Steady(())))
+    run = wiring.wire(plan_of(twin_store, row, None, config, torch.device("cpu"), Callbacks(())))
     twin, rows = by_hand(run)
     real = flat({"learner": load_state(tmp_path / "matrix-1" / "state")["learner"]})
     assert twin == real and len(real) > 20
@@ -226,3 +226,28 @@ def test_a_curriculum_is_written_as_a_table_too(tmp_path: Path) -> None:
     assert again == config and settings.from_json(settings.to_json(config)) == config
     plain, _ = load_settings("smoke", env="matrix")
     assert settings.fingerprint(config) != settings.fingerprint(plain)
+
+
+@pytest.mark.slow
+def test_the_learners_of_a_league_have_lessons(tmp_path: Path) -> None:
+    """Each by its own steps, over turns and resets; an exploiter of one agent learns the game that it is judged in."""
+    sets = [s for s in SETS if not s.startswith("run.total")]
+    more = (
+        "run.total_steps=256",
+        "pool.snapshot_every_after=64",
+        "role.main_exploiter.min_steps=64",
+        "role.main_exploiter.max_steps=64",
+    )
+    store = tmp_path / "league.duckdb"
+    league.train(league="small", env="matrix", overrides=[*sets, *more], store=store, run="l", device="cpu")
+    opened = Store.open(store)
+    reset = {event.run: event.update for event in reversed(opened.events()) if event.kind == "reset"}
+    for row in opened.runs():  # lessons of a reset learner begin again
+        matches = [m for m in opened.matches(row.run, "training") if m.update < reset.get(row.run, m.update + 1)]
+        for rounds, updates in {**UPDATES, 5: range(4, 9)}.items():
+            assert {m.steps for m in matches if m.update in updates} <= {rounds}, row.run
+        assert row.run in reset or {m.steps for m in matches} == set(UPDATES)
+    assert [e for e in opened.events() if e.kind == "reset"]
+    league.train(against="l.main", steps=64, games=2, store=store, device="cpu")
+    learner = json.loads(opened.find_run("exploit-1").config)
+    assert learner["env"]["curriculum"] == [] and learner["env"]["options"]["rounds"] == 5

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -399,3 +400,87 @@ def test_a_league_of_which_snapshots_were_pruned_does_not_go_on(whole: Path, tmp
     with pytest.raises(UsageError, match=r"league=L: snapshots of L\.exploiter were pruned, so it cannot go on"):
         train(folder, "run.total_steps=1024", learner="main")
     assert store.find_run("L.main").status == "finished"
+
+
+MOVING = (
+    "learner.learning_rate={0=1e-3, 256=1e-4, 384=1e-5}",
+    "learner.entropy_coefficient={0=0.05, 384=0.001}",
+    "learner.epochs={0=4, 256=2, 384=1}",
+    "learner.segments={0=1, 384=2}",
+    "rewards.win={0=1.0, 384=0.5}",
+    "pool.recent_window={0=64, 384=8}",
+    "pool.mix.bot:random={0=0.3, 384=0.1}",
+    "pool.mix.bot:biased={0=0.1, 384=0.3}",
+    "pool.mix.self_play=0.6",
+    "env.curriculum=[{from=0, options={rounds=3}}, {from=256, options={rounds=5}}]",
+)
+
+
+def schedules_of(folder: Path, run: str) -> dict[int, dict[str, float]]:
+    """Steps that a learner had made after each update -> what its schedules were in that update, and its lesson."""
+    store = Store.open(folder / "league.duckdb")
+    names = "name LIKE 'schedule/%' OR name IN ('lesson', 'learning_rate', 'minibatches')"
+    found: dict[int, dict[str, float]] = {}
+    _, rows = store.query(f"SELECT steps, name, value FROM metric WHERE run = '{run}' AND ({names}) ORDER BY steps")
+    for steps, name, value in rows:
+        found.setdefault(steps, {})[name] = value
+    return found
+
+
+@pytest.mark.slow
+def test_schedules_and_lessons_count_from_a_reset(tmp_path: Path) -> None:
+    """An exploiter with the first weights learns by the figures of step 0, also if it is stopped and goes on."""
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    train(whole, *MOVING)
+    found = schedules_of(whole, "L.exploiter")
+    assert list(found) == [128, 256, 384, 512, 640, 768, 896] and len(found[128]) == 11
+    assert found[384] != found[256] != found[128]
+    assert [found[steps] for steps in (512, 640, 768, 896)] == [found[steps] for steps in (128, 256, 384, 128)]
+    assert list(schedules_of(whole, "L.main")) == [128, 256, 384, 640, 896], "two segments an update, never reset"
+    with interrupted(5, signal.SIGINT, "L.exploiter"):
+        train(stopped, *MOVING)
+    league.resume("L", store=stopped / "league.duckdb")
+    assert learned(stopped) == learned(whole) and schedules_of(stopped, "L.exploiter") == found
+
+
+@pytest.mark.slow
+def test_pruning_spares_the_pools_of_a_league_that_can_go_on(tmp_path: Path) -> None:
+    """A finished learner's snapshots stay while another of its league trains, and may go when all have finished."""
+    with interrupted(5, signal.SIGINT, "L.exploiter"):
+        train(tmp_path, "run.total_steps=640")
+    store = Store.open(tmp_path / "league.duckdb")
+    assert store.find_run("L.main").status == "finished"
+    assert not any(pruning.goes for pruning in prune(store, keep=1))
+    league.resume("L", store=store.path)
+    assert any(pruning.goes for pruning in prune(store, keep=1))
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
+    """Each learner in a process of its own: both finish, and the exploiter meets what the main stored meanwhile."""
+    text = LEAGUE.replace('[learners.breadth]\nrole = "league_exploiter"', "")
+    path, store = write(tmp_path, text), tmp_path / "runs" / "league.duckdb"
+    words = ["train", "--league", path, "--env", "matrix", "--run", "L"]
+    words += [word for text in (*SETS, "run.total_steps=1024") for word in ("--set", text)]
+
+    def start(learner: str) -> processes.Process:
+        return processes.league(*words, "--learner", learner, cwd=tmp_path, stderr=subprocess.PIPE)
+
+    main = start("main")
+    while not (tmp_path / "runs" / "L.main" / "snapshots" / "0000000256").exists():
+        assert main.poll() is None
+        time.sleep(0.05)
+    exploiter = start("exploiter")
+    second = processes.run(*words, "--learner", "main", cwd=tmp_path)
+    errors = [process.communicate(timeout=500)[1] for process in (main, exploiter)]
+    assert [process.returncode for process in (main, exploiter)] == [0, 0], errors
+    assert second.returncode == 0 or "another process trains it" in second.stderr or "finished" in second.stderr
+    opened = Store.open(store)
+    assert {row.run: (row.status, row.steps) for row in opened.runs()} == dict.fromkeys(
+        ("L.main", "L.exploiter"), ("finished", 1_024)
+    )
+    mains = {row.agent_id for row in opened.snapshots("L.main") if row.step}
+    met = {agent for match in opened.matches("L.exploiter", "training") for agent in match.agents}
+    assert met & mains and len(opened.snapshots("L.exploiter")) == 9
