@@ -27,8 +27,8 @@ import torch
 from benchmarks import gpu_checks, gpu_speed
 from benchmarks.gpu_bench import Bench, Figures, Skipped
 from benchmarks.gpu_page import page
-from league.device import describe_device
 from league.errors import UsageError
+from league.runtime.device import describe_device
 
 SECTIONS = {**gpu_checks.SECTIONS, **gpu_speed.SECTIONS}
 NAMES = {section.__name__: section for section in SECTIONS}

@@ -16,9 +16,9 @@ from benchmarks import opponents
 from benchmarks.gpu_bench import Bench, Pairs
 from league.arena.networks import architecture_of
 from league.bench import _replay_difference
-from league.device import has_bf16, products
 from league.play.graphs import StepGraphs
 from league.policies.kernels import switch
+from league.runtime.device import has_bf16, products
 from league.sessions.settling import settle
 from league.store.store import Store
 from league.training.run import Report

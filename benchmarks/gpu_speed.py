@@ -27,11 +27,11 @@ from league.bench.tune import tune as find_settings
 from league.config import Layer
 from league.config.models import Config
 from league.config.updates import steps_per_update
-from league.device import DeviceMemory, products
 from league.envs import registry
-from league.phases import listening
 from league.policies.actor_critic import Architecture
 from league.printing.sampling import Meter
+from league.runtime.device import DeviceMemory, products
+from league.runtime.phases import listening
 from league.sessions import sizing
 from league.sessions.settling import ROOM, footprint, settle
 from league.store.store import Store

@@ -37,10 +37,10 @@ from league.arena.games import load_settings
 from league.config.models import Config
 from league.envs import registry
 from league.errors import LeagueError
-from league.phases import listening
 from league.play.evaluation import play
 from league.play.pairings import Contestant, Pairing
 from league.policies.kernels import gathered
+from league.runtime.phases import listening
 from league.snapshots import io as snapshot_files
 from league.training.learner import Learner
 from league.types import BOT_PREFIX, Origin, Rollout
@@ -110,7 +110,7 @@ class Counting(TorchDispatchMode):
             self.names.pop()
 
     def __call__(self, name: str, begins: bool) -> None:
-        """Hears of a phase (`league.phases.listening`)."""
+        """Hears of a phase (`league.runtime.phases.listening`)."""
         if begins:
             self.names.append(name)
         else:

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from league.arena.networks import architecture_of
-from league.device import autocast
 from league.play.graphs import StepGraphs
 from league.play.opponents import Opponents, RowGroup
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.pool.pool import Pool
+from league.runtime.device import autocast
 from league.sessions.settling import settle
 
 NETS = (1, 4, 16)

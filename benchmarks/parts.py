@@ -23,13 +23,13 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from league import config as settings
 from league.arena.networks import architecture_of
 from league.bench import parts_of
-from league.device import autocast
 from league.envs import registry
 from league.policies.actor_critic import ActorCritic
 from league.policies.kernels import linear as linear_module
 from league.policies.kernels import lstm, ring, segment
 from league.policies.kernels.linear import linear
 from league.policies.kernels.lstm import lstm_cell
+from league.runtime.device import autocast
 from league.sessions.settling import settle
 
 

@@ -136,7 +136,7 @@ def test_a_fused_optimiser_learns_the_same() -> None:
 
 def test_peers_get_our_allocator(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every peer but those that go without it runs with the three settings that league makes for itself; ours as is."""
-    from league.device import NEVER, TOP_PAD
+    from league.runtime.device import NEVER, TOP_PAD
 
     wanted = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(NEVER), "MALLOC_TOP_PAD_": str(TOP_PAD)}
     given: dict[str, dict[str, str]] = {}

@@ -15,13 +15,13 @@ import time
 import torch
 
 from league.arena.networks import architecture_of
-from league.device import choose_device
 from league.envs import registry
 from league.maths.scheduling import round_robin
 from league.play.evaluation import play
 from league.play.pairings import Contestant, Pairing
 from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
+from league.runtime.device import choose_device
 from league.sessions.settling import settle
 from league.types import BOT_PREFIX, MatchBatch, Policy
 

@@ -17,12 +17,12 @@ from torch import nn
 
 from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED, MAX_THREADS, check_number
-from league.signals import StepKept
+from league.runtime.signals import StepKept
 from league.snapshots.io import Frozen, load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy
 from league.types.arguments import typed
+from league.types.schema import MAX_HISTORY, MAX_LAYERS, MAX_SEED, MAX_THREADS, check_number
 
 MAX_STATE_BYTES = 2**28
 """The most that one row's memory may take, hundreds of times the default agent's; a manifest that asks for more is

@@ -19,16 +19,10 @@ import torch
 from safetensors import SafetensorError
 
 from league.errors import SnapshotError, remedy_of
-from league.schema import read_file
-from league.snapshots.files import (
-    MANIFEST,
-    MAX_MANIFEST_BYTES,
-    WEIGHTS,
-    sync_folder,
-    temporary_beside,
-    write_synced,
-)
+from league.runtime.disk import sync, temporary_beside, write_synced
+from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS
 from league.snapshots.manifest import About, Manifest, parse
+from league.types.schema import read_file
 
 MAX_WEIGHTS_BYTES = 4 * 2**30
 MAX_HEADER_BYTES = 4 * 2**20
@@ -103,9 +97,9 @@ def write(folder: str | Path, frozen: Frozen) -> Manifest:
         temporary.mkdir()
         write_synced(temporary / WEIGHTS, frozen.data)
         write_synced(temporary / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
-        sync_folder(temporary)
+        sync(temporary)
         os.rename(temporary, folder)
-        sync_folder(folder.parent)
+        sync(folder.parent)
     except OSError as error:
         raise SnapshotError(f"cannot write {folder}: {error.strerror or error}; {remedy_of(error)}") from None
     finally:

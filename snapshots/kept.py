@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from league.schema import read_file
-from league.snapshots.files import INDEX, PREVIOUS, write_atomic
+from league.runtime.disk import write_atomic
+from league.snapshots.files import INDEX, PREVIOUS
+from league.types.schema import read_file
 
 
 def states_of(folder: Path) -> dict[int, Path]:

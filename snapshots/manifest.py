@@ -18,8 +18,8 @@ from pydantic import (
 
 from league import __version__
 from league.errors import SnapshotError
-from league.schema import MAX_ADDRESS, MAX_HISTORY, FrozenModel, Natural, PartSource
 from league.types import RUN_NAME, GameSpec, Source
+from league.types.schema import MAX_ADDRESS, MAX_HISTORY, FrozenModel, Natural, PartSource
 
 FORMAT: Literal[3] = 3
 _SPEC = TypeAdapter(GameSpec)

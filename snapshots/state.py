@@ -24,10 +24,11 @@ import safetensors.torch
 import torch
 
 from league.errors import SnapshotError
-from league.phases import phase
-from league.schema import open_regular, read_file
-from league.snapshots.files import INDEX, PREVIOUS, TEMPORARY, clean, write_atomic
+from league.runtime.disk import TEMPORARY, clean, write_atomic
+from league.runtime.phases import phase
+from league.snapshots.files import INDEX, PREVIOUS
 from league.snapshots.kept import data_of, kept_data, remove_unnamed
+from league.types.schema import open_regular, read_file
 
 STATES_KEPT, STATES_AT_ONCE = 2, 3
 """States on disk between two saves, and for a moment within one."""

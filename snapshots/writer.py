@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from league.phases import phase
+from league.runtime.phases import phase
 from league.snapshots.io import Frozen
 from league.snapshots.manifest import Manifest
 

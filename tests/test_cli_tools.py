@@ -10,7 +10,7 @@ import pytest
 
 from league.commands import doctor, selftest
 from league.envs import registry
-from league.schema import MAX_COUNT, count_of
+from league.types.schema import MAX_COUNT, count_of
 from tests.helpers.commands import call, commands, need_refusal
 from tests.test_cli import ROOT, copied, here, trained, unchanged
 

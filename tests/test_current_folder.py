@@ -11,8 +11,8 @@ import pytest
 from league import evaluate, export, train
 from league.arena.agents import find_agent
 from league.envs import registry
+from league.runtime.signals import python
 from league.sessions.targets import layer_of
-from league.signals import python
 from league.snapshots import io as snapshot_files
 from league.store.store import Store
 from tests.helpers.games import SUMS, SUMS_SETS, new_user

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from league.device import autocast, check_precision, choose_device, has_bf16, products_of
 from league.errors import ConfigError
+from league.runtime.device import autocast, check_precision, choose_device, has_bf16, products_of
 
 FAULTS = """
 import resource, sys
 import torch
-from league.device import choose_device, prepare_training
+from league.runtime.device import choose_device, prepare_training
 device = choose_device("cpu")
 if sys.argv[1] == "kept":
     prepare_training(device)

@@ -230,8 +230,8 @@ def run(peer: str, size: Size, *, cores: Sequence[int], seconds: float, python: 
 
 
 def allocator() -> dict[str, str]:
-    """What `league.device.keep_freed_memory` sets for its own process, as glibc reads it from another's environment."""
-    from league.device import NEVER, TOP_PAD
+    """What `league.runtime.device.keep_freed_memory` sets in its process, as glibc reads it from an environment."""
+    from league.runtime.device import NEVER, TOP_PAD
 
     return {
         "MALLOC_MMAP_MAX_": "0",

@@ -23,16 +23,15 @@ from league.boards.headtohead import matchup as compare
 from league.boards.leaderboards import Leaderboard
 from league.boards.naming import find_named
 from league.boards.standings import leaderboard as rank
-from league.device import choose_device, read_memory
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command
-from league.phases import phase
 from league.play.evaluation import play
 from league.play.pairings import Contestant, Pairing
 from league.play.recording import Recording
 from league.play.summaries import num_rows
 from league.policies.actor_critic import state_bytes
-from league.schema import MAX_SEED, check_number
+from league.runtime.device import choose_device, read_memory
+from league.runtime.phases import phase
 from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest
@@ -40,6 +39,7 @@ from league.store.folder import Folder
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling
 from league.store.store import Store
 from league.types import BOT_PREFIX, GameSpec, MatchResult, Origin, Policy, PolicyStack
+from league.types.schema import MAX_SEED, check_number
 
 NOTHING = Given()
 STOPPED = "stopped"

@@ -12,12 +12,12 @@ from league.arena.agents import Meeting, Named
 from league.arena.own_bots import players
 from league.envs import registry
 from league.errors import UsageError, code_told
-from league.phases import phase
 from league.play.bots import BotPolicy
 from league.play.courses import MAX_STEPS
 from league.play.recording import Tape
 from league.play.seats import match_result
-from league.signals import settings_kept
+from league.runtime.phases import phase
+from league.runtime.signals import settings_kept
 from league.snapshots.agent import Agent
 from league.types import BOT_PREFIX, Closing, FloatArray, Mask, MatchResult, Turns
 

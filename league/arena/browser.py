@@ -19,8 +19,8 @@ from league.arena.human import Ended, HumanMatch
 from league.arena.parts import enter as enter_parts
 from league.arena.templates import filled
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, one_line
-from league.schema import check_number
 from league.store.files import check_new
+from league.types.schema import check_number
 
 HOST = "127.0.0.1"
 MOST_BYTES = 65_536

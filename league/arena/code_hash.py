@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from league.errors import note_user_code
-from league.schema import PartSource
+from league.types.schema import PartSource
 
 MOST_BYTES = 2**24
 """Of a file that is read for its hash."""

@@ -16,10 +16,10 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from league.errors import LeagueError, StoreError
-from league.schema import FrozenModel, read_file
-from league.store.files import replace_whole
+from league.runtime.disk import write_atomic
 from league.store.locks import held
 from league.types import Source
+from league.types.schema import FrozenModel, read_file
 
 Kind = Literal["game", "bot", "sampler", "policy"]
 MAX_BYTES = 2**24
@@ -114,7 +114,7 @@ def remember(game: str, source: Source, file: str = "", kind: Kind = "game") -> 
                 entries = (*known, entry)[-MAX_ENTRIES:]
                 whole = _Consents(games=entries) if kind == "game" else _Consents(parts=entries)
                 text = whole.model_dump_json(indent=1, exclude_defaults=True)
-                replace_whole(path, f"{text}\n".encode())
+                write_atomic(path, f"{text}\n".encode())
             return ""
         except (OSError, LeagueError) as error:
             why = str(error) if isinstance(error, LeagueError) else f"{path}: {error.strerror or error}"

@@ -16,7 +16,7 @@ from league.arena.raster import Picture
 from league.arena.replays import SUFFIX
 from league.envs.drawing import Drawing
 from league.errors import LeagueError, UsageError, one_line
-from league.phases import phase
+from league.runtime.phases import phase
 from league.store.files import check_new, new_file
 
 SIZES = {".gif": (560, 315), ".mp4": (960, 540), ".png": (960, 540)}

@@ -15,14 +15,14 @@ from league.arena.agents import find_agent
 from league.arena.networks import load_net
 from league.arena.raster import Picture
 from league.arena.replays import Playback, Replay, ReplayMoment
-from league.device import choose_device
 from league.envs import registry
 from league.envs.drawing import Drawing, problem_of
 from league.errors import ContractError, LeagueError, code_told, one_line
-from league.phases import phase
 from league.policies.actor_critic import ActorCritic
 from league.policies.insight import Insight, look
-from league.signals import settings_kept
+from league.runtime.device import choose_device
+from league.runtime.phases import phase
+from league.runtime.signals import settings_kept
 from league.store.store import Store
 from league.types import SEATS, ActionSpec, BoolArray, GameSpec, MatchBatch, Policy, Turns
 

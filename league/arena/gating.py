@@ -30,12 +30,11 @@ from league.boards.naming import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
 from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
-from league.phases import advance
 from league.play.summaries import check_games, summarise
-from league.signals import put_off, settings_kept
+from league.runtime.phases import advance
+from league.runtime.signals import put_off, settings_kept
 from league.store.folder import Folder
-from league.store.liveness import gate_lock
-from league.store.locks import held, is_held
+from league.store.locks import LOCK, held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name
 from league.store.store import Store
 from league.types import BOT_PREFIX, SEATS, GameSpec, MatchResult
@@ -341,7 +340,7 @@ def end_broken_off(store: Store) -> None:
         StoreError: the store cannot be used.
     """
     for row in store.gates():
-        lock = gate_lock(store, row.gate)
+        lock = store.path / row.gate / LOCK
         if row.decision != "running" or is_held(lock) is not False:
             continue
         with suppress(BlockingIOError), held(lock):

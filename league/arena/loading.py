@@ -14,7 +14,7 @@ from league.envs import entry_points
 from league.envs.matches.members import takes
 from league.envs.sources import Located, What, load
 from league.errors import ConfigError, nearest
-from league.schema import PartSource
+from league.types.schema import PartSource
 
 Kind = Literal["bot", "sampler", "policy"]
 HOW = "docs/bring.md tells how it is named"

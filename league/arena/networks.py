@@ -19,11 +19,11 @@ from league.errors import ConfigError, UsageError, note_user_code
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.policy_checks import METHODS
 from league.policies.stacked import StackedPolicy
-from league.schema import PartSource
 from league.snapshots.agent import load_policy
 from league.snapshots.io import Frozen
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import GameSpec, Policy, PolicyStack, Stackable
+from league.types.schema import PartSource
 
 FILE_MODULE = re.compile(r"^league_game_(.+)_[0-9a-f]{12}_[0-9a-f]{8}$")
 """What `league.envs.sources.load` calls the module of a file."""

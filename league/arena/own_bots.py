@@ -11,10 +11,10 @@ from league.arena.parts import Given, Say, bot_of, difference, find_part
 from league.envs.matches.mixtures import choices_of
 from league.errors import UsageError, nearest
 from league.play.bots import BotPolicy
-from league.schema import PartSource
 from league.snapshots.manifest import Manifest
 from league.store.rows import AgentRow
 from league.types import BOT_PREFIX, GameSpec
+from league.types.schema import PartSource
 
 
 def find_bots(

@@ -17,7 +17,7 @@ from league.arena.templates import PLAYER, filled, packed
 from league.envs import registry
 from league.envs.drawing import HUD_SIZE, Drawing, colour_text, to_json
 from league.errors import UsageError, one_line
-from league.phases import phase
+from league.runtime.phases import phase
 from league.store.files import new_file
 from league.types import SEATS
 

@@ -33,8 +33,8 @@ from league.envs import entry_points, registry
 from league.envs.sources import GoneError, locate, parse
 from league.errors import ConfigError, UsageError, nearest, one_line, plain
 from league.pool import samplers
-from league.schema import PartSource
 from league.types import BOT_PREFIX, Source
+from league.types.schema import PartSource
 
 Say = Callable[[str], None]
 TABLES: dict[Kind, str] = {"bot": "bots", "sampler": "samplers", "policy": "policies"}

@@ -20,16 +20,16 @@ from pydantic import Field, ValidationError
 from league.arena.games import find_again
 from league.envs import registry
 from league.errors import LeagueError, UsageError, as_users, one_line, users_line
-from league.phases import phase
 from league.play.courses import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
-from league.schema import FrozenModel, open_regular, read_file
-from league.signals import settings_kept
+from league.runtime.phases import phase
+from league.runtime.signals import settings_kept
 from league.snapshots.manifest import GameRecord
 from league.store.files import check_new, new_file
 from league.store.reading import Reader
 from league.types import EXTERNAL, SEATS, BoolArray, Closing, GameSpec, MatchBatch, Turns
 from league.types.results import Result
+from league.types.schema import FrozenModel, open_regular, read_file
 
 SUFFIX = ".replay"
 """Of a replay's file."""

@@ -32,9 +32,9 @@ from league.maths.davidson import Ints
 from league.maths.pairs import PairCounts
 from league.maths.ratings import Difference, Ratings, Unit
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
-from league.phases import advance
 from league.play.summaries import check_games, clustered, counts_of, distinct
-from league.signals import put_off, settings_kept
+from league.runtime.phases import advance
+from league.runtime.signals import put_off, settings_kept
 from league.store.folder import Folder
 from league.store.rows import GameRow, unique_name
 from league.store.store import Store

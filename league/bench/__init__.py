@@ -22,14 +22,13 @@ from league.arena.games import enter, load_settings
 from league.arena.networks import described, make_policy
 from league.config import updates
 from league.config.models import Config
-from league.device import autocast, describe_device, prepare_training
 from league.envs import registry
 from league.maths.ratings import bradley_terry
-from league.phases import advance, listening, phase
 from league.play.graphs import StepGraphs
 from league.play.rollout import Collector, make_calls, make_collector
 from league.pool.pool import Pool
-from league.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
+from league.runtime.device import autocast, describe_device, prepare_training
+from league.runtime.phases import advance, listening, phase
 from league.sessions.settling import check_room, settle
 from league.sessions.wiring import make_stack
 from league.store.folder import Folder
@@ -37,6 +36,7 @@ from league.store.store import Store
 from league.training.compiling import compiled
 from league.training.learner import Learner
 from league.types import DRAW, GameSpec, MatchBatch, MatchResult, Origin, Rollout
+from league.types.schema import MAX_ROWS, MAX_SEED, MAX_THREADS, check_number
 
 TOLD_EVERY = 64
 """Steps of a batch between two words of how far a measurement is."""

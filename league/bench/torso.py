@@ -15,11 +15,11 @@ from league.arena.networks import architecture_of
 from league.bench import MOST_REPEATS, machine
 from league.envs import registry
 from league.errors import UsageError
-from league.phases import advance
 from league.policies.actor_critic import ActorCritic
 from league.policies.torso import in_words
-from league.schema import MAX_ROWS, MAX_THREADS, check_number
+from league.runtime.phases import advance
 from league.types import GameSpec
+from league.types.schema import MAX_ROWS, MAX_THREADS, check_number
 
 STEPS = 32
 """Of the sequences that are learned from."""

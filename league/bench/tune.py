@@ -18,12 +18,12 @@ import torch
 from league.arena import curriculum
 from league.bench import MOST_SECONDS, parts_of
 from league.config.models import Config
-from league.device import describe_device, prepare_training
 from league.errors import ConfigError, LeagueError, UsageError
 from league.play.rollout import num_lanes
-from league.schema import check_number
+from league.runtime.device import describe_device, prepare_training
 from league.sessions.settling import check_room, settle
 from league.types import GameSpec
+from league.types.schema import check_number
 
 MARGIN = 1.05
 """A setting is worth changing for so many times the rate."""

@@ -25,7 +25,7 @@ from league.maths.metagame import (
 )
 from league.maths.pairs import PairCounts, PairSums
 from league.maths.ratings import Ratings, Unit
-from league.phases import phase
+from league.runtime.phases import phase
 from league.store.reading import Reader
 from league.types.results import Grid, Result
 

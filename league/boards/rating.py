@@ -8,7 +8,7 @@ from itertools import pairwise
 from league.maths.davidson import Prior
 from league.maths.pairs import PairCounts
 from league.maths.ratings import DEFAULT_PRIOR, Ratings, bradley_terry, payoff_ratings
-from league.phases import phase
+from league.runtime.phases import phase
 from league.store.reading import Reader
 from league.store.rows import GameRow, Sampling
 

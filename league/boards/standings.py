@@ -28,12 +28,12 @@ from league.maths.davidson import Prior
 from league.maths.elo import ELO_START, elo_series
 from league.maths.pairs import PairCounts
 from league.maths.ratings import DEFAULT_PRIOR, MAXIMUM_LIKELIHOOD, Ratings
-from league.schema import check_number
 from league.store.folder import Folder
 from league.store.liveness import run_status
 from league.store.reading import Reader, TrainingGame
 from league.store.rows import GameRow, RatingRow, RunRow, Sampling, SnapshotRow
 from league.types import BOT_PREFIX
+from league.types.schema import check_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

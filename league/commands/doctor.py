@@ -108,9 +108,9 @@ def _compiled() -> Iterator[HealthCheck]:
     """Whether networks run on compiled parts, and which way was chosen."""
     import torch
 
-    from league.device import products_of
     from league.policies.kernels import switch
     from league.policies.kernels.linear import has_tiles
+    from league.runtime.device import products_of
 
     ways = products_of(torch.device("cpu"), "float32", has_tiles(), is_compiled=switch.IS_ON)
     capability = torch.backends.cpu.get_cpu_capability()
@@ -149,7 +149,7 @@ def _threads() -> Iterator[HealthCheck]:
 def _cuda() -> Iterator[HealthCheck]:
     import torch
 
-    from league.device import choose_device, describe_device
+    from league.runtime.device import choose_device, describe_device
 
     built = torch.version.cuda
     if torch.cuda.is_available():
@@ -176,7 +176,7 @@ def _cuda() -> Iterator[HealthCheck]:
 def _memory() -> Iterator[HealthCheck]:
     import torch
 
-    from league.device import read_memory
+    from league.runtime.device import read_memory
 
     memory = read_memory(torch.device("cpu"))
     found = f"{_gib(memory.free)} of {_gib(memory.total)} free"
@@ -251,9 +251,9 @@ def _runs(path: Path) -> Iterator[HealthCheck]:
 
 def _lost_snapshots(store: Store, run: str) -> list[str]:
     """What is wrong with each snapshot that the store has with files: one is missing, or another agent's."""
-    from league.schema import open_regular
     from league.sessions.folders import read_manifest
     from league.snapshots.files import WEIGHTS
+    from league.types.schema import open_regular
 
     lost = []
     for row in store.snapshots(run):

@@ -228,13 +228,13 @@ def query(
     """Run one read-only SQL query on the store."""
     from league.printing.queries import check_format
     from league.printing.tables import is_ascii, table_width
-    from league.store.apart import run_apart
+    from league.store.child import run_child
 
     if output.as_json and format != "table":
         raise UsageError(f"--format {format}: --json is a document of its own; pass only one of the two")
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     shown = {"width": table_width(), "is_plain": is_ascii(), "is_terminal": is_terminal}
-    run_apart(
+    run_child(
         "from league.commands.look import answer; answer()",
         {
             **{"sql": sql, "store": str(output.store), "as_json": output.as_json},
@@ -247,7 +247,7 @@ def query(
 
 def answer() -> None:
     """The process of its own in which `league query` asks and prints."""
-    from league.store.apart import answering
+    from league.store.child import answering
 
     with answering() as (request, tell, begin):
         from league.printing.queries import print_rows

@@ -15,7 +15,7 @@ import typer
 import league.commands.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
 from league.printing import say
-from league.signals import settings_kept
+from league.runtime.signals import settings_kept
 
 if TYPE_CHECKING:
     from league.store.store import Store
@@ -100,7 +100,7 @@ def counted(option: str, text: str | int) -> int:
     Raises:
         UsageError: it is none.
     """
-    from league.schema import count_of
+    from league.types.schema import count_of
 
     try:
         return count_of(text)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from league.errors import as_known
-from league.signals import StepKept
+from league.runtime.signals import StepKept
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,9 +87,9 @@ def form() -> str:
     """What the bits of learning depend on here, beside settings and seed, with one thread."""
     import torch
 
-    from league.device import products_of
     from league.policies.kernels import switch
     from league.policies.kernels.linear import has_tiles
+    from league.runtime.device import products_of
 
     minor = ".".join(torch.__version__.split(".")[:2])
     products = products_of(torch.device("cpu"), "float32", has_tiles(), is_compiled=switch.IS_ON)
@@ -191,8 +191,8 @@ def _network() -> tuple[Outcome, str]:
 
 def _kernels() -> tuple[Outcome, str]:
     """What compiled kernels give against plain torch on the same weights."""
-    from league.device import products
     from league.policies.kernels import switch
+    from league.runtime.device import products
 
     if not switch.IS_ON:
         return "passed", f"plain torch serves ({switch.WHY_OFF}), there is nothing to compare"

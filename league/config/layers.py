@@ -21,7 +21,7 @@ from league.config.schedules import Path as SettingPath
 from league.config.schedules import Schedule, marks, words_of
 from league.config.schedules import read as read_schedule
 from league.errors import ConfigError, nearest
-from league.schema import read_file
+from league.types.schema import read_file
 
 MAX_TOML_BYTES = 2**20
 Layer = dict[str, dict[str, Any]]

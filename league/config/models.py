@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from league import schema
 from league.config.schedules import Path as SettingPath
 from league.config.schedules import Schedule
 from league.errors import nearest
-from league.schema import (
+from league.types import schema
+from league.types.schema import (
     MAX_COUNT,
     MAX_GAMES,
     MAX_HEAD_LAYERS,

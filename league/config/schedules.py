@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from league.errors import ConfigError
-from league.schema import MAX_COUNT, MAX_POINTS
+from league.types.schema import MAX_COUNT, MAX_POINTS
 
 STEP = re.compile(r"[0-9]+(_[0-9]+)*")
 Path = tuple[str, ...]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from league.config.models import Config
 from league.config.schedules import marks, words_of
 from league.errors import ConfigError, nearest
-from league.schema import MAX_SNAPSHOTS
+from league.types.schema import MAX_SNAPSHOTS
 
 if TYPE_CHECKING:
     from league.types import GameSpec

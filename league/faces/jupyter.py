@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from league.errors import one_line
-from league.phases import gauging
 from league.printing.dashboard import clock, spark
 from league.printing.figures import LearnerFigures, Opponent
+from league.runtime.phases import gauging
 from league.training.run import Callback, Report, Start
 
 if TYPE_CHECKING:

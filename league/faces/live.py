@@ -23,8 +23,8 @@ from league.faces.pages import CHARTS, SCRIPTS, SERVERS, STYLES, live_policy, ne
 from league.faces.readings import read
 from league.faces.records import to_json
 from league.faces.stored_matches import Films
-from league.schema import check_number
 from league.store.store import Store
+from league.types.schema import check_number
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

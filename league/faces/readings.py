@@ -19,7 +19,7 @@ from league.faces.sections import RunFacts, lines_of, sections_of
 from league.faces.stored_matches import Films, key_of
 from league.maths.payoffs import means_of
 from league.maths.record import Record
-from league.phases import phase
+from league.runtime.phases import phase
 from league.store.liveness import runs as runs_of
 from league.store.reading import Reader
 from league.store.rows import KeptMatch, LearnerRow, RunRow, now

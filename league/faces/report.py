@@ -17,10 +17,10 @@ from league.faces.pages import CHARTS, need, page
 from league.faces.readings import read
 from league.faces.records import Document, to_json
 from league.faces.stored_matches import Films
-from league.phases import phase
-from league.schema import check_number
+from league.runtime.phases import phase
 from league.store.files import check_new, new_file
 from league.store.store import Store
+from league.types.schema import check_number
 
 MAX_BYTES = 10_000_000
 """Of a report; a match of brawl takes a fiftieth."""

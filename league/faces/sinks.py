@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from league.schema import open_regular, read_file
-from league.snapshots.files import write_atomic
+from league.runtime.disk import write_atomic
 from league.training.run import Start
+from league.types.schema import open_regular, read_file
 
 FLUSH_SECONDS = 10
 """After which TensorBoard's files have what was written."""

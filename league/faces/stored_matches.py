@@ -15,7 +15,7 @@ import numpy.typing as npt
 from league.arena.templates import packed
 from league.errors import LeagueError
 from league.faces.sections import RunFacts
-from league.phases import phase
+from league.runtime.phases import phase
 from league.store.reading import Reader
 from league.store.rows import KeptMatch
 from league.types import SEATS

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from league.errors import LeagueError, UsageError, as_known, nearest, one_line
 from league.faces.sinks import CsvFile, Sink, TensorBoard, WeightsAndBiases
-from league.schema import read_file
 from league.training.run import Callback, Report, Start
+from league.types.schema import read_file
 
 if TYPE_CHECKING:
     from league.boards.leaderboards import Rated

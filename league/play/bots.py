@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from league.errors import GuardError, code_told
-from league.signals import StepKept
+from league.runtime.signals import StepKept
 from league.types import ActionSpec, FloatArray, Mask, Watched
 
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.device import sent
 from league.play.lanes import Lane
 from league.play.nets import LearnerStep
 from league.play.turns import WaitingViews
+from league.runtime.device import sent
 from league.types import (
     MatchResult,
     PolicyState,

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from league.device import autocast, sent
 from league.errors import SnapshotError, code_told
-from league.phases import advance
 from league.play.courses import MatchesUnderWay, MatchPlan, Seats, closed_after
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.pairings import Pairing
 from league.play.recording import Recording
 from league.play.seats import SeatView, bot_id, short_name
 from league.play.summaries import Count, check_games
-from league.signals import settings_kept
+from league.runtime.device import autocast, sent
+from league.runtime.phases import advance
+from league.runtime.signals import settings_kept
 from league.types import (
     SEATS,
     BoolArray,
@@ -91,7 +91,7 @@ def play(
         recording: which matches are kept whole, in the `replay` of their rows; it changes nothing that is played.
         limit: most steps that all matches together may take. Past it play is broken off and the list is empty: only the
             short matches would be in it.
-        count: what the progress counts (`league.phases.advance`); None: these matches alone.
+        count: what the progress counts (`league.runtime.phases.advance`); None: these matches alone.
 
     Raises:
         UsageError: a pairing's games are odd or not positive, or a match does not end.

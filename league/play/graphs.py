@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from league.device import is_out_of_memory
+from league.runtime.device import is_out_of_memory
 
 Result = TypeVar("Result")
 Given = TypeVar("Given", bound="Changing")

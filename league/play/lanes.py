@@ -9,7 +9,6 @@ import numpy.typing as npt
 from torch import Tensor
 
 from league.errors import GuardError
-from league.phases import phase
 from league.play.checks import ArrayEntry, BatchError, check_finite, seed_of
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets, LearnerStep
@@ -17,6 +16,7 @@ from league.play.opponents import NO_SLOT, Matchmaker
 from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.play.turns import MAX_WAIT, LaneTurns, WaitingViews
+from league.runtime.phases import phase
 from league.types import EXTERNAL, BoolArray, Closing, MatchBatch, MatchResult, Origin, Turns, ends_of
 
 

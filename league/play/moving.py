@@ -39,7 +39,7 @@ class ExecutionSetting:
     opponents: str
     """How the frozen nets play: `stacked` or `net by net`."""
     products: str
-    """What matrix products are at the run's precision (`league.device.products_of`)."""
+    """What matrix products are at the run's precision (`league.runtime.device.products_of`)."""
     parts: int
     """`learner.accumulate`."""
     version: str

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.device import autocast, sent
-from league.phases import phase
 from league.play.graphs import StepGraphs
 from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup
 from league.play.seats import SeatView, mask_type
+from league.runtime.device import autocast, sent
+from league.runtime.phases import phase
 from league.types import SEATS, BoolArray, MatchBatch, Policy, PolicyStack, PolicyState
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from league.config.models import CURRENT
-from league.device import sent
+from league.runtime.device import sent
 from league.types import Policy, PolicyStack, PolicyState
 
 NO_SLOT = -1

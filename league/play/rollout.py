@@ -19,9 +19,7 @@ import numpy as np
 import torch
 
 from league.config.models import Config, LearnerConfig
-from league.device import autocast
 from league.errors import GuardError
-from league.phases import phase
 from league.play.buffer import RolloutBuffer, side_by_side
 from league.play.checks import BatchError, check_finite
 from league.play.graphs import StepGraphs
@@ -32,6 +30,8 @@ from league.play.opponents import Matchmaker, Opponents, RowGroup
 from league.play.randomness import take_generator
 from league.play.seats import short_name
 from league.play.strict import StrictMasks
+from league.runtime.device import autocast
+from league.runtime.phases import phase
 from league.types import (
     Divisible,
     GameSpec,

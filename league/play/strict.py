@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from league.errors import GuardError
-from league.phases import phase
 from league.play.checks import ArrayEntry, BatchError, BeforeStep, mask_words, place
+from league.runtime.phases import phase
 from league.types import EXTERNAL, SEATS, BoolArray, MatchBatch
 
 ARRAYS = ("obs", "mask", "actions", "reward_terms", "terminated", "truncated", "final_obs", "result", "controllers")

@@ -10,11 +10,11 @@ import numpy as np
 from league.errors import UsageError
 from league.maths.pairs import PairCounts, PairSums, PlayedGame
 from league.maths.record import Record
-from league.schema import MAX_GAMES, check_number
 from league.types import (
     SEATS,
     MatchResult,
 )
+from league.types.schema import MAX_GAMES, check_number
 
 MAX_PAIRS = 32
 """Pairs of matches of one pairing that are played side by side."""

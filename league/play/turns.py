@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.device import sent
+from league.runtime.device import sent
 from league.types import BoolArray, Turns, Watched
 
 MAX_WAIT = 100_000

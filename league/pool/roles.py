@@ -23,7 +23,7 @@ from league.config.models import Section, Share
 from league.maths.metagame import shrunk_scores
 from league.maths.record import wilson
 from league.pool.samplers import Floats, pfsp, with_uniform
-from league.schema import Count
+from league.types.schema import Count
 
 Places = npt.NDArray[np.int64]
 RoleName = Literal["main", "main_exploiter", "league_exploiter"]

@@ -33,7 +33,7 @@ from league.config import Layer
 from league.config.layers import read_toml
 from league.errors import ConfigError, nearest
 from league.pool.roles import ROLES, Role, RoleName
-from league.schema import MAX_COUNT, MAX_LEARNERS
+from league.types.schema import MAX_COUNT, MAX_LEARNERS
 
 READY = Path(__file__).with_name("leagues")
 """The leagues that come with the library."""

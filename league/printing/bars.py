@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from league.phases import gauging
 from league.printing import say
 from league.printing.tables import wrapped
+from league.runtime.phases import gauging
 
 SHOWN_EVERY = 0.1
 """Seconds between two movements."""
@@ -61,7 +61,7 @@ def _is_a_tty(console: Console) -> bool:
 
 
 class Bar:
-    """Shows the progress that `league.phases.advance` gives; nothing where stderr is no terminal, or `quiet`."""
+    """Shows what `league.runtime.phases.advance` gives; nothing where stderr is no terminal, or `quiet`."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet

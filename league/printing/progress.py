@@ -19,12 +19,12 @@ from rich.live import Live
 from rich.text import Text
 
 from league.boards.readings import units
-from league.phases import gauging, listening
 from league.printing import print_json
 from league.printing.bars import Terminal
 from league.printing.dashboard import Screen, clock, picture
 from league.printing.figures import LearnerFigures
 from league.printing.sampling import Meter
+from league.runtime.phases import gauging, listening
 from league.training.evaluating import GAMES
 from league.training.run import Callback, Report, Start
 

@@ -38,7 +38,7 @@ SETTLED = 5.0
 
 
 class Meter:
-    """A `league.phases.Listener`: the seconds of the thread that made it, by kind, each counted once."""
+    """A `league.runtime.phases.Listener`: the seconds of the thread that made it, by kind, each counted once."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, UsageError
+from league.runtime.signals import settings_kept
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
@@ -16,7 +17,6 @@ from league.sessions.plans import TrainResult
 from league.sessions.rewinding import rewind
 from league.sessions.runs import begin_run, resume_run
 from league.sessions.session import Session
-from league.signals import settings_kept
 from league.store import locks
 from league.store.store import Store
 from league.training.run import Callback

@@ -26,11 +26,11 @@ from league.arena.replays import PlaybackResult, is_replay, play_back
 from league.envs import registry
 from league.errors import LeagueError, UsageError, command
 from league.play.checks import mask_words, place
-from league.schema import MAX_ROWS, FrozenModel, Natural, read_file
-from league.snapshots.files import write_atomic
+from league.runtime.disk import write_atomic
 from league.snapshots.manifest import GameRecord
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch
 from league.types.results import Result
+from league.types.schema import MAX_ROWS, FrozenModel, Natural, read_file
 
 FORMAT = 1
 MAX_BYTES = 256 * 2**20

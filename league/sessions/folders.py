@@ -16,16 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from league.errors import SnapshotError, StoreError, UsageError, command, one_line
-from league.schema import read_file
+from league.runtime.disk import is_temporary
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state
 from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
-from league.store.files import CATALOGUE, is_temporary
-from league.store.folder import CONFIG, IDENTITY, STATUS, Configured, Folder, Identity, Status, read
+from league.store.files import CATALOGUE
+from league.store.folder import Folder
 from league.store.locks import LOCK, held, is_lock
+from league.store.owner import CONFIG, IDENTITY, LISTING, STATUS, Configured, Identity, Status, read
 from league.store.rows import LearnerRow, RunRow, now
-from league.store.segments import LISTING, ROWS
+from league.store.segments import ROWS
 from league.store.store import Store
+from league.types.schema import read_file
 
 GUESTS = "guests"
 """In a run's folder: copies of the agents from elsewhere that it meets, so that it can go on without the originals."""
@@ -137,11 +139,7 @@ def new_folder(store: Store, name: str) -> Iterator[None]:
 def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
     """The row of a new run, called `wanted` or the next free `GAME-N`, whose folder is made and locked meanwhile.
 
-    A run that has written nothing by the end leaves no folder, and its name is free again.
-
-    Raises:
-        UsageError: `wanted` is taken, or cannot be.
-        StoreError: no folder can be made there.
+    A run that has written nothing by the end leaves no folder, and its name is free again. Raises as `new_folder`.
     """
     with ExitStack() as lock:
 
@@ -208,11 +206,7 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
 
 
 def begin_folder(folder: Folder, row: RunRow, identity: Identity) -> None:
-    """Writes a new run: its name is taken from then on.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Writes a new run: its name is taken from then on."""
     folder.note(status=row.status, steps=row.steps, update=row.update)
     folder.begin(identity, configured_of(row))
 
@@ -239,21 +233,8 @@ def has_begun(store: Store, run: str) -> bool:
     return has_state(folder / "state") or (status is not None and status.has_state)
 
 
-def manifests(folder: Path) -> dict[Path, Manifest]:
-    """The manifests of a run's snapshots that can be read, by the snapshot's folder."""
-    found = {}
-    for path in snapshots_of(folder):
-        with suppress(SnapshotError):
-            found[path] = read_manifest(path)
-    return found
-
-
 def read_manifest(snapshot: Path) -> Manifest:
-    """The manifest of a snapshot in a run's folder; its weights are not looked at.
-
-    Raises:
-        SnapshotError: it is missing or damaged.
-    """
+    """The manifest of a snapshot in a run's folder; its weights are not looked at."""
     path = snapshot / MANIFEST
     try:
         text = read_file(path, MAX_MANIFEST_BYTES)
@@ -266,17 +247,12 @@ def _is_unused(folder: Path) -> bool:
     """Whether no owner has begun in a folder: a league's learner has once its league is there."""
     names = {path.name for path in folder.iterdir() if not (is_temporary(path) or is_lock(path))}
     if IDENTITY in names:
-        identity = _identity(folder)
-        learner = None if identity is None else identity.learner
+        learner = None
+        with suppress(StoreError):
+            learner = getattr(read(Identity, folder / IDENTITY), "learner", None)
         if learner is None or learner.league == learner.run or (folder.parent / learner.league / IDENTITY).exists():
             return False
     return not names - {GUESTS, STATUS, LISTING, ROWS, CONFIG.format(1), IDENTITY}
-
-
-def _identity(folder: Path) -> Identity | None:
-    with suppress(StoreError):
-        return read(Identity, folder / IDENTITY)
-    return None
 
 
 def _empty(folder: Path) -> None:

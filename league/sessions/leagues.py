@@ -25,12 +25,12 @@ from league.arena.parts import Given
 from league.boards.standings import curves
 from league.config import Layer
 from league.config.models import CURRENT, SELF_PLAY, Config
-from league.device import choose_device, describe_device
 from league.errors import ConfigError, SnapshotError, UsageError, command, nearest
 from league.pool import roster
 from league.pool.league_pool import Assignment, LeaguePool
 from league.pool.roles import ROLES
 from league.pool.roster import Roster
+from league.runtime.device import choose_device, describe_device
 from league.sessions.artifacts import LeagueArtifactStore
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks

@@ -10,12 +10,13 @@ from typing import Any
 
 from league.errors import SnapshotError
 from league.pool import league_pool
-from league.schema import MAX_COUNT, open_regular
+from league.runtime.disk import clean
 from league.sessions.artifacts import FileArtifactStore
 from league.sessions.folders import instead, read_manifest, set_aside, snapshots_of
-from league.snapshots.files import WEIGHTS, clean
-from league.store.segments import listing_of
+from league.snapshots.files import WEIGHTS
+from league.store.owner import listing_of
 from league.training.run import Counters
+from league.types.schema import MAX_COUNT, open_regular
 
 _NAMES = ("newest", "evaluated")
 """Of `Counters` what is no number."""
@@ -27,9 +28,6 @@ def recovered_state(
     """A run's saved state, from which it goes on; what is damaged is told and written down.
 
     examines: looks at rows and at the files of all whom it may meet, too; needless where this process did before.
-
-    Raises:
-        SnapshotError: the state is missing, damaged, another run's or of another version.
     """
     notes = list[str]()
     state = artifacts.read_state(notes.append)
@@ -43,11 +41,7 @@ def recovered_state(
 
 
 def counters_of(state: Mapping[str, Any], artifacts: FileArtifactStore) -> Counters:
-    """Where a run's saved state stands, once it is known to have what a run goes on from.
-
-    Raises:
-        SnapshotError: another version wrote it, or it says what cannot be.
-    """
+    """Where a run's saved state stands, once it is known to have what a run goes on from."""
     try:
         counters = Counters(**state["counters"])
         for name, value in asdict(counters).items():
@@ -81,9 +75,6 @@ def forget_after(
     rows: those that the state covers; None where none was ever saved.
     update, steps: of the state; -1 where none was ever saved.
     is_same: whether the matches in play are in the state, so that those that are forgotten come again as they were.
-
-    Raises:
-        StoreError: the disk refuses.
     """
     num_matches = artifacts.rows.restore(rows, update)
     if num_matches and not is_same:

@@ -19,9 +19,9 @@ from pathlib import Path
 from league import config as settings
 from league.boards.naming import best_rated
 from league.errors import StoreError, UsageError
-from league.phases import phase
-from league.store.liveness import gate_lock
-from league.store.locks import alone, is_held
+from league.runtime.phases import phase
+from league.store.files import told
+from league.store.locks import LOCK, alone, is_held
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
 
@@ -135,14 +135,7 @@ def _league_of(store: Store, run: str) -> list[str]:
 def holdings(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP) -> tuple[Holding, ...]:
     """Every snapshot of one run or of all, run by run from its oldest on.
 
-    Args:
-        store: the match store.
-        run: its name.
-        keep: how many of a run's newest snapshots are kept.
-
-    Raises:
-        UsageError: no such run, or `keep` is below 1.
-        StoreError: the store cannot be read.
+    keep: how many of a run's newest snapshots are kept, at least 1.
     """
     if keep < 1:
         raise UsageError(f"keep={keep}: the newest snapshot is always kept, so at least 1; pass another --keep")
@@ -158,16 +151,13 @@ def prune(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP, *, is_
     Nothing goes of a run that can go on, nor the champion, the best rated, RUN@best's challenger in a gate that is
     under way, or one that two rules keep. Files missing without a mark are left alone: a disk may be away.
 
-    Args:
-        store: the match store.
-        run: its name.
-        keep: how many of a run's newest snapshots are kept.
-        is_dry: say what would go, and change nothing.
+    keep: as of `holdings`.
+    is_dry: say what would go, and change nothing.
 
     Raises:
         UsageError: no such run, another process trains it or one of its league that may meet its snapshots, or `keep`
             is below 1.
-        StoreError: the store cannot be used, or files cannot be deleted; what is marked can be pruned again.
+        StoreError: files cannot be deleted; what is marked can be pruned again.
     """
     names = [row.run for row in store.runs()] if run is None else [store.find_run(run).run]
     prunings = []
@@ -191,7 +181,7 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
     champion, is_live = store.champion(run.run), is_needed(store, run)
     rated = best_rated(store, run.run)
     gates = (gate for gate in store.gates(run.run) if gate.decision == "running")
-    tried = {gate.challenger for gate in gates if is_held(gate_lock(store, gate.gate)) is not False}
+    tried = {gate.challenger for gate in gates if is_held(store.path / gate.gate / LOCK) is not False}
     why: dict[str, set[str | None]] = {"champion": {champion}, "best rated": {rated}, "in a gate": {*tried}}
     protected = {
         row.step: ["pool"] * is_live + [reason for reason, agents in why.items() if row.agent_id in agents]
@@ -232,16 +222,15 @@ def _delete(store: Store, pruning: Pruning) -> None:
     gone = [step for step in _begun(store, pruning.run) if step not in paths]
     for path in paths.values():
         begun = path.with_name(f"{path.name}{BEGUN}")
-        try:
+        with told(path, "cannot be deleted"), phase("delete files"):
             path.rename(begun)
-        except OSError as error:
-            raise _undeletable(path, error) from None
-        for file in sorted(begun.iterdir()):
-            _remove(file)
+            for file in sorted(begun.iterdir()):
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
     if paths or gone:
         store.mark_pruned(pruning.run, sorted([*paths, *gone]))
     for path in _begun(store, pruning.run).values():
-        _remove(path)
+        with told(path, "cannot be deleted"):
+            shutil.rmtree(path)
 
 
 def _begun(store: Store, run: str) -> dict[int, Path]:
@@ -250,27 +239,8 @@ def _begun(store: Store, run: str) -> dict[int, Path]:
     return {int(path.stem): path for path in found if path.stem.isdigit()}
 
 
-def _remove(path: Path) -> None:
-    try:
-        with phase("delete files"):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-    except OSError as error:
-        raise _undeletable(path, error) from None
-
-
-def _undeletable(path: Path, error: OSError) -> StoreError:
-    return StoreError(f"{path} cannot be deleted ({error.strerror or error}); mend its permissions, then prune again")
-
-
 def _folder(store: Store, row: SnapshotRow) -> Path:
-    """The snapshot's folder.
-
-    Raises:
-        StoreError: it is not where a snapshot of this run and step lies, which a store changed by hand may say.
-    """
+    """The snapshot's folder."""
     path = store.path / row.path
     snapshots = store.path / row.run / "snapshots"
     is_own = path.resolve() == snapshots.resolve() / path.name and path.name.isdigit() and int(path.name) == row.step

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from league import config as settings
 from league.errors import SnapshotError, StoreError, UsageError
+from league.runtime.disk import write_atomic
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks
 from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
 from league.sessions.runs import made_ready, need_steps, session_of
 from league.sessions.session import Session
 from league.sessions.settling import check_name
-from league.snapshots.files import INDEX, write_atomic
+from league.snapshots.files import INDEX
 from league.snapshots.kept import data_of, rewritten
 from league.snapshots.state import DamagedState, read_kept
 from league.store.folder import Folder

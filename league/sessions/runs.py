@@ -17,10 +17,10 @@ from league.arena.games import difference, enter, find_again
 from league.arena.parts import Given
 from league.config import AUTO
 from league.config.models import Config
-from league.device import choose_device, describe_device
 from league.envs import registry
 from league.errors import UsageError, command
-from league.phases import phase
+from league.runtime.device import choose_device, describe_device
+from league.runtime.phases import phase
 from league.sessions.artifacts import FileArtifactStore
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks

@@ -20,12 +20,12 @@ from league.boards.alarms import sound
 from league.boards.verdict import judge
 from league.envs import registry
 from league.errors import Interrupted, SnapshotError, StoreError, UsageError
+from league.runtime.signals import on_signal, received
 from league.sessions.callbacks import Callbacks
 from league.sessions.folders import configured_of, instead
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.wiring import slowness, wire
-from league.signals import on_signal, received
 from league.snapshots import io as snapshot_files
 from league.store.locks import alone
 from league.store.rows import RunRow, RunStatus

@@ -21,11 +21,11 @@ from league.arena.parts import Given
 from league.config import AUTO, Layer, updates
 from league.config.models import Config, PartsConfig
 from league.config.written import as_words, toml
-from league.device import check_precision, choose_device, read_memory
 from league.envs import registry
 from league.envs.contract.games import check_quickly
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.policies.actor_critic import ActorCritic
+from league.runtime.device import check_precision, choose_device, read_memory
 from league.sessions import sizing
 from league.sessions.disk import check_disk, disk_needs
 from league.sessions.external_agents import resolved

@@ -13,17 +13,17 @@ from league.config import Layer
 from league.config.models import Config
 from league.config.schedules import marks
 from league.config.updates import most_parts, num_snapshot_marks, steps_per_update
-from league.device import DeviceMemory, autocast
 from league.errors import ConfigError
 from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, Places, num_slots_for
 from league.play.rollout import joins_learner, num_lanes
 from league.play.seats import mask_type
 from league.play.summaries import MAX_PAIRS
 from league.pool.payoff_games import NETS_AT_ONCE
-from league.schema import MAX_COUNT
+from league.runtime.device import DeviceMemory, autocast
 from league.sessions.peak_memory import Peak
 from league.snapshots.writer import RECENT_BYTES
 from league.types import SEATS, GameSpec, Policy
+from league.types.schema import MAX_COUNT
 
 MINIBATCH = 8_192
 """Samples that `auto` learns from at once, where rollouts are long enough for several such minibatches."""

@@ -24,11 +24,11 @@ from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.summaries import Summary
 from league.pool.pool import Pool
+from league.runtime.signals import on_signal
 from league.sessions.app import open_session
 from league.sessions.call import Call
 from league.sessions.custom_loop import changed_live, need_like
 from league.sessions.plans import CUSTOM_LOOP, TrainResult
-from league.signals import on_signal
 from league.store.rows import RunStatus
 from league.store.store import Store
 from league.training.evaluating import evaluated_before

@@ -14,13 +14,13 @@ from league.arena import curriculum, networks
 from league.arena.frames import rows_of
 from league.boards.standings import rate_evaluation
 from league.config.models import Config
-from league.device import describe_device, has_bf16, products_of
 from league.envs import registry
 from league.maths.elo import ELO_START
 from league.play.opponents import num_slots_for
 from league.play.summaries import counts_of
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
+from league.runtime.device import describe_device, has_bf16, products_of
 from league.sessions.plans import Plan
 from league.store.rows import GameRow, RunRow
 from league.training.run import Lesson, Met, Run

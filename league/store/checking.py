@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from league.errors import UsageError, plain, quoted
-from league.phases import advance
+from league.runtime.phases import advance
 from league.store.codec import MAX_MATCH_SEED, naive
-from league.store.formats import WINNERS, bad, batch_of, format_of, lines_of, name_problem
+from league.store.formats import WINNERS, bad, format_of, lines_of, name_problem
 from league.store.pgn import UNDECIDED
+from league.store.reading import LEAST_LISTED
+from league.store.segments import batch_of
 from league.store.sql import sql
 from league.store.view import Cursor
 from league.types import DRAW
@@ -94,6 +96,8 @@ class CheckedGames:
         self._refuse_two_meanings()
         if not self.count:
             self._refuse_none()
+        self.is_listed = bool(self._run("is_listed", least=LEAST_LISTED)[0][0])
+        """Whether one seat won every decided match, as in a list that names winners first."""
 
     def _take_part(self) -> None:
         """Adds the games of `part` to `given`."""

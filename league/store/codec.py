@@ -107,17 +107,18 @@ _KEYS = {
 
 def encoded(kind: str) -> str:
     """What SELECT takes of a batch of a kind's arrays to make the columns of a segment."""
-    columns = [(column, _named(name)) for name, column in KINDS[kind].items()]
+    columns = [(column, quoted_name(name)) for name, column in KINDS[kind].items()]
     return ", ".join(f"({(column.value or '{}').format(name)})::{column.sql} AS {name}" for column, name in columns)
 
 
 def rule_of(kind: str) -> str:
     """The condition in SQL that each row of a kind keeps in a segment."""
-    return " AND ".join(column.rule.format(_named(name)) for name, column in KINDS[kind].items())
+    return " AND ".join(column.rule.format(quoted_name(name)) for name, column in KINDS[kind].items())
 
 
-def _named(column: str) -> str:
-    return f'"{column}"'
+def quoted_name(name: str) -> str:
+    """A column's name in SQL."""
+    return f'"{name}"'
 
 
 def to_columns(row: Any, **more: Any) -> Columns:
@@ -126,7 +127,7 @@ def to_columns(row: Any, **more: Any) -> Columns:
     Raises:
         ValueError: a match holds a value that its table would refuse.
     """
-    values = {name: getattr(row, name) for name in _names(row)}
+    values = {field.name: getattr(row, field.name) for field in fields(row)}
     if isinstance(row, MatchResult):
         values = _of_match(row, values)
     whole = values | more
@@ -142,11 +143,7 @@ def replay_columns(match: MatchResult, columns: Columns) -> list[Columns]:
 
 
 def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any]) -> Row:
-    """The row of class `kind` of which `columns` hold `values`; fields that have no column keep their default.
-
-    Raises:
-        TypeError: a column is called as no field is, or a field without a default has none.
-    """
+    """The row of class `kind` of which `columns` hold `values`; fields that have no column keep their default."""
     named = dict(zip(columns, values, strict=True))
     if kind is MatchResult:
         named |= {name: {term: tuple(x) for term, x in named[name].items()} for name in ("metrics", "rewards")}
@@ -179,10 +176,6 @@ def naive(at: datetime) -> datetime:
 def aware(at: datetime) -> datetime:
     """The moment of a value read from the database."""
     return at.replace(tzinfo=UTC)
-
-
-def _names(row: Any) -> Iterable[str]:
-    return (field.name for field in fields(row))
 
 
 def _of_match(match: MatchResult, values: Columns) -> Columns:

@@ -17,19 +17,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from league.errors import DEFAULT_STORE, UsageError, nearest, plain, quoted
-from league.schema import read_file
 from league.store.checking import RESULTS, CheckedGames, misnamed_problem
 from league.store.files import check_new, new_file
 from league.store.folder import Folder
 from league.store.formats import OUTSIDE_PREFIX, format_of, name_problem
 from league.store.importing import Earlier, leave_out_stored, matches_query, refuse_too_many
-from league.store.reading import LEAST_LISTED
 from league.store.rows import AgentRow, ImportRow
 from league.store.segments import write_query
-from league.store.sql import sql
 from league.store.store import Store
 from league.store.view import Cursor
 from league.types import BOT_PREFIX, DRAW, RUN_NAME, MatchResult
+from league.types.schema import read_file
 
 MAX_BYTES = 64 * 2**20
 LARGE = 100_000
@@ -93,9 +91,7 @@ class _Known:
     new: dict[tuple[str, str], AgentRow] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, store: Store | None) -> _Known:
-        if store is None:
-            return cls({}, {}, {}, {})
+    def of(cls, store: Store) -> _Known:
         with store.reading():
             runs = {row.run: row.game_id for row in store.runs()}
             labels = {
@@ -113,8 +109,7 @@ class _Known:
     def find(self, game_id: str, name: str) -> str:
         """The id of the agent called `name` in a game; one that nobody knows is noted as new.
 
-        Raises:
-            ValueError: the name cannot stand for one agent; the message says why.
+        A `ValueError` says why the name cannot stand for one agent.
         """
         key = game_id, name
         if key in self.agents or key in self.new:
@@ -190,50 +185,38 @@ def import_matches(
     Raises:
         UsageError: the file is bad (with the line), was imported before, has most games of another import, or a name
             or game is unknown or unclear.
-        StoreError: the store cannot be used.
     """
     path, store_path = Path(file), Path(store)
-    if run is not None and not RUN_NAME.fullmatch(run):
-        raise UsageError(f"run={quoted(run)}: letters, digits, . _ and -, at most 64; pass another --run")
-    if game_id is not None and name_problem(game_id):
-        raise UsageError(f"game_id={quoted(game_id)}: {name_problem(game_id)}; pass another --game-id")
+    _check_names(run, game_id)
     if replace and as_new:
         raise UsageError("--replace and --as-new exclude each other; pass one")
     format_of(path.name)
-    data = _read_file(path)
-    _say_what_it_takes(path, data, say)
+    data = _read_file(path, say)
     sha256 = hashlib.sha256(data).hexdigest()
     opened = Store.planned(store_path, say)
-    games_known = opened.games()
-    if game_id in set(games_known.values()) - games_known.keys():
-        raise UsageError(misnamed_problem(game_id, games_known))
-    known = _Known.of(opened)
+    games_known, known = opened.games(), _Known.of(opened)
     with opened.view.reading() as con:
         games = CheckedGames(
-            con,
-            data,
-            str(path),
-            known.find,
+            *(con, data, str(path), known.find),
             games=games_known,
             default=_default_game(games_known, store_path, game, game_id),
             wanted=game_id,
             strict=strict,
             seed=int(sha256[:15], 16),
         )
-        is_listed = bool(con.execute(sql("is_listed"), {"least": LEAST_LISTED}).fetchall()[0][0])
     every = known.agents | known.new  # those of other owners, too, which may be removed some day
-    file_name = path.name.encode(errors="replace").decode()
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
 
     def fill(folder: Folder, con: Cursor) -> tuple[int, list[ImportRow]]:
         num_matches, replaced = leave_out_stored(opened.view, con, row, earlier)
-        refuse_too_many(opened.view, con, file_name)
-        folder.take(write_query(con, folder.path, "match", 1, matches_query(row), num_matches))
+        refuse_too_many(opened.view, con, row.file)
+        folder.add_segment(write_query(con, folder.path, "match", 1, matches_query(row), num_matches))
         for key in games.seated:
             folder.add_agent(every[key])
         return num_matches, replaced
 
-    row = ImportRow(run or f"import-{sha256[:12]}", sha256, file_name, games.count)
+    name = path.name.encode(errors="replace").decode()
+    row = ImportRow(run or f"import-{sha256[:12]}", sha256, name, games.count)
     row, replaced = opened.add_import(row, fill)
     left_out = {**games.left_out, "already in the store": games.count - row.matches}
     return Imported(
@@ -250,18 +233,14 @@ def import_matches(
         replaced={old.run: old.matches for old in replaced},
         ignored=tuple(games.ignored),
         alike=tuple(known.alike(games.seated)),
-        is_listed=is_listed,
+        is_listed=games.is_listed,
     )
 
 
 def imports(
     *, store: str | os.PathLike[str] = DEFAULT_STORE, say: Callable[[str], None] | None = None
 ) -> list[ImportRow]:
-    """The files of matches that were imported into the store, the oldest first.
-
-    Raises:
-        StoreError: there is no store, or it cannot be used.
-    """
+    """The files of matches that were imported into the store, the oldest first."""
     return Store.open(store, say).imports()
 
 
@@ -270,42 +249,42 @@ def remove_import(
 ) -> ImportRow:
     """Takes an import back, all or nothing: its matches, and the agents that nobody else has met.
 
-    Ratings and alarms are worked out from what matches there are.
-
-    Args:
-        run: its name, as `imports` has it.
-        store: its folder.
-        say: receives a line about each thing that cannot be read.
+    run: its name, as `imports` has it.
 
     Returns:
         The import as it was.
 
     Raises:
         UsageError: there is none of that name.
-        StoreError: the store cannot be used.
     """
     return Store.open(store, say).remove_import(run)
 
 
-def _say_what_it_takes(path: Path, data: bytes, say: Callable[[str], None] | None) -> None:
-    """Says what memory a large file takes, before it is taken."""
+def _check_names(run: str | None, game_id: str | None) -> None:
+    if run is not None and not RUN_NAME.fullmatch(run):
+        raise UsageError(f"run={quoted(run)}: letters, digits, . _ and -, at most 64; pass another --run")
+    if game_id is not None and (problem := name_problem(game_id)):
+        raise UsageError(f"game_id={quoted(game_id)}: {problem}; pass another --game-id")
+
+
+def _read_file(path: Path, say: Callable[[str], None] | None) -> bytes:
+    """The bytes of a file; of a large one it says what memory its import takes."""
+    try:
+        data = read_file(path, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}: cannot be read ({reason}); give a file of matches, a large one in parts") from None
     lines = data.count(b"\n")
     if say is not None and lines >= LARGE:
         size = (BASE_BYTES + len(data) + lines * LINE_BYTES) / 2**20
         say(f"{path}: {lines:,} lines; importing them takes up to {size:,.0f} MiB of memory")
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return read_file(path, MAX_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); give a file of matches") from None
-    except ValueError as error:
-        raise UsageError(f"{path}: cannot be read ({error}); give a file of matches, a large one in parts") from None
+    return data
 
 
 def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_id: str | None) -> str | None:
     """The game of matches that name none; None where nothing tells."""
+    if game_id in set(games.values()) - games.keys():
+        raise UsageError(misnamed_problem(game_id, games))
     if game is None:
         return game_id or (next(iter(games)) if len(games) == 1 else None)
     found = [known for known, name in games.items() if name == game]
@@ -351,8 +330,6 @@ def export_matches(
 
     Raises:
         UsageError: no such match, an agent's name that no file can hold, or a file that is there or has no folder.
-        LeagueError: the disk or the folder refuses.
-        StoreError: the store cannot be used.
     """
     path = Path(file)
     write = format_of(path.name).write
@@ -372,9 +349,8 @@ def export_matches(
         *itertools.chain.from_iterable(match.agents for match, _ in matches),
         *((agent.name for agent in known.agents.values()) if names else ()),
     }
-    column = (
-        "winner_seat" if any(name.casefold() in RESULTS for name in called) else "winner"
-    )  # else it means two things
+    has_two_meanings = any(name.casefold() in RESULTS for name in called)
+    column = "winner_seat" if has_two_meanings else "winner"
     rows = (_row(match, at, known, names, column) for match, at in matches)
     with new_file(path, "FILE") as draft, draft.open("x", encoding="utf-8", newline="") as out:
         out.writelines(write(rows))

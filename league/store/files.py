@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from league.errors import LeagueError, UsageError
+from league.errors import LeagueError, StoreError, UsageError, remedy_of
+from league.runtime.disk import sync
 
 CATALOGUE = "league.duckdb"
 """In the store's folder: its tables for any DuckDB client."""
@@ -67,31 +68,13 @@ def new_file(path: Path, option: str) -> Iterator[Path]:
             draft.unlink()
 
 
-def replace_whole(path: Path, data: bytes) -> None:
-    """Writes a file that is, at every moment and after a kill, what it was before or `data` whole.
-
-    Raises:
-        OSError: the disk refuses; nothing has changed.
-    """
-    draft = temporary(path)
+@contextmanager
+def told(path: Path, what: str) -> Iterator[None]:
+    """Within it an error of the system is a `StoreError` that says what of `path`: `cannot be written`."""
     try:
-        draft.write_bytes(data)
-        sync(draft)
-        draft.replace(path)
-        sync(path.parent)
-    finally:
-        with suppress(OSError):
-            draft.unlink()
-
-
-def temporary(path: Path) -> Path:
-    """A name beside `path` for what is written there until it is whole."""
-    return path.with_name(f".{path.name}.tmp-{secrets.token_hex(4)}")
-
-
-def is_temporary(path: Path) -> bool:
-    """Whether a name is one of `temporary`, as a kill leaves it."""
-    return path.name.startswith(".") and ".tmp-" in path.name
+        yield
+    except OSError as error:
+        raise StoreError(f"{path}: {what} ({error.strerror or error}); {remedy_of(error)}") from None
 
 
 def _put(draft: Path, path: Path) -> None:
@@ -107,12 +90,3 @@ def _put(draft: Path, path: Path) -> None:
         except BaseException:
             path.unlink()
             raise
-
-
-def sync(path: Path) -> None:
-    """Makes a file, or the names in a folder, durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

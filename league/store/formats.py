@@ -11,21 +11,20 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from league.errors import UsageError, quoted
-from league.store.codec import storable
 from league.store.pgn import Bad, read_pgn, write_pgn
+from league.store.segments import batch_of
 from league.store.segments import quoted as literal
+from league.store.sql import sql
 from league.store.view import Cursor
 from league.types import BOT_PREFIX
 
@@ -52,22 +51,19 @@ OUTSIDE_PREFIX = "import:"
 MAX_NAME = 100
 BATCH = 50_000
 """Lines, or games of PGN, that are read at once."""
-Found = tuple[int, int, Mapping[str, str] | Bad]
-"""A row's number and line, and its columns or what is wrong with it."""
+Found = tuple[int, Mapping[str, str] | Bad]
+"""The line on which a row begins, and its columns or what is wrong with it."""
+Read = Callable[[Cursor, Iterator[str], dict[str, None]], Iterator[int]]
+"""(DuckDB, lines, columns that are none of ours) -> the last line of each part of the file.
+
+Its rows are the table `part` then: each with a number that gives their order, the line on which it begins, and what is
+wrong with it, or its columns: NULL where the row has none, else without spaces around.
+"""
 
 _PREFIX = re.compile(f"^(?:{BOT_PREFIX}|{OUTSIDE_PREFIX})")
 _SEPARATORS = ",;\t"
 _PARTS = re.compile(r"[,;\t|]")
 """Where a spreadsheet begins a cell, beside the file's own separator."""
-_LETTER = r"""[^"\\\x{0}-\x{1f}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"""
-_HIGH = "00[a-f][1-9a-f]|(?:0[1-9a-f]|1[0-57-9a-f]|[23][1-9a-f]|[4-9a-cef][0-9a-f]|d[0-7])[0-9a-f]{2}"
-_NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_VALUE = rf'"(?:{_LETTER}|\\["\\/]|\\u(?i:{_HIGH}))*"|{_NUMBER}|true|false|null'
-_PAIR = rf'[ \t\r\n]*"{_LETTER}*"[ \t\r\n]*:[ \t\r\n]*(?:{_VALUE})[ \t\r\n]*'
-_FLAT = rf"[ \t\r\n]*\{{{_PAIR}(?:,{_PAIR})*\}}[ \t\r\n]*"
-"""A JSON object, in RE2's syntax, of texts, numbers and words, in which no text has other white space than spaces."""
-_ODD = "SELECT line, text FROM given_text ANTI JOIN part USING (line) ORDER BY line"
-"""The lines that DuckDB has not taken apart."""
 _FORMULA = re.compile(r"=|[-+@](?:[0-9.]|.*[=(|!])", re.DOTALL)
 
 
@@ -89,11 +85,7 @@ def name_problem(value: str) -> str:
 
 
 def lines_of(data: bytes, name: str) -> Iterator[str]:
-    """The lines of a file with their ends, LF, CR LF or CR.
-
-    Raises:
-        UsageError: it is not UTF-8.
-    """
+    """The lines of a file with their ends, LF, CR LF or CR; a `UsageError` where it is not UTF-8."""
     for line, row in enumerate(io.BytesIO(data), 1):
         try:
             row.decode()
@@ -103,157 +95,97 @@ def lines_of(data: bytes, name: str) -> Iterator[str]:
 
 
 def _read_jsonl(con: Cursor, lines: Iterator[str], ignored: dict[str, None]) -> Iterator[int]:
-    """DuckDB reads flat objects, `json` the other lines."""
+    """One object a line, which DuckDB takes apart."""
     numbered = enumerate(lines, 1)
     while batch := list(itertools.islice(numbered, BATCH)):
+        rows = [(line, row) for line, row in batch if row.strip()]
+        arrays = {"line": np.array([x for x, _ in rows], np.int64), "text": np.array([x for _, x in rows], object)}
+        with batch_of(con, arrays):
+            con.execute(sql("make_objects"))
         begin_part(con)
-        with _texts(con, [(line, row) for line, row in batch if row.strip()]):
-            _add_flat(con, ignored)
-            odd = con.execute(_ODD).fetchall()
-        _add(con, [(line, line, _object(line, text, ignored)) for line, text in odd])
+        _add_objects(con, ignored)
         yield batch[-1][0]
 
 
-def _add_flat(con: Cursor, ignored: dict[str, None]) -> None:
-    """Adds the lines that are flat objects in which our columns are texts, whole numbers or null."""
-    con.execute(
-        "CREATE OR REPLACE TEMP TABLE flat AS"
-        " SELECT line, text, json_keys(text) AS keys FROM given_text WHERE regexp_full_match(text, $flat)",
-        {"flat": _FLAT},
-    )
+def _add_objects(con: Cursor, ignored: dict[str, None]) -> None:
+    """Adds the lines of `object`; the first whose keys are no match's, and those after it, are refused."""
     spelt: dict[str, str] = {}
-    for (keys,) in con.execute("SELECT keys FROM flat GROUP BY keys ORDER BY min(line)").fetchall():
+    found = "SELECT keys, min(line) FROM object WHERE problem IS NULL GROUP BY keys ORDER BY 2"
+    for keys, line in con.execute(found).fetchall():
         try:
-            own = dict(zip(_unique(keys), known_columns(*keys), strict=True))
-        except ValueError:  # `_object` tells why
-            con.execute("DELETE FROM flat WHERE keys = $keys", {"keys": keys})
-            continue
-        spelt |= {key: column for key, column in own.items() if column in READ}
-        ignored |= {column: None for column in own.values() if column and column not in READ}
-    if not spelt:
-        return
+            if len({*keys}) < len(keys):
+                raise ValueError("a key stands in it twice")
+            own = known_columns(*keys)
+        except ValueError as error:
+            con.execute("UPDATE object SET problem = $why WHERE line >= $line", {"why": str(error), "line": line})
+            break
+        spelt |= {key: column for key, column in zip(keys, own, strict=True) if column in READ}
+        ignored |= {column: None for column in own if column and column not in READ}
     paths = ", ".join(literal(f"/{key}") for key in spelt)
-    kinds = [f"coalesce(kind[{i}] IN ('VARCHAR', 'UBIGINT', 'NULL'), true)" for i in range(1, 1 + len(spelt))]
-    values: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {column: [] for column in spelt.values()}
+    problems = ["problem"]
     for i, column in enumerate(spelt.values(), 1):
-        values.setdefault(column, []).append(f"if(kind[{i}] = 'NULL', '', trim(said[{i}]))")
-    columns = ", ".join(f"coalesce({', '.join(value)}) AS {column}" for column, value in values.items())
+        values[column].append(f"if(kind[{i}] = 'NULL', '', trim(said[{i}]))")
+        rule = f"'{column}=' || left(said[{i}], 40) || ' is neither text nor a whole number; correct it'"
+        problems.append(f"if(kind[{i}] NOT IN ('VARCHAR', 'UBIGINT', 'BIGINT', 'NULL'), {rule}, NULL)")
+    columns = "".join(f", coalesce({', '.join(value)}) AS {column}" for column, value in values.items())
     con.execute(
-        f"INSERT INTO part BY NAME WITH read AS MATERIALIZED"
-        f" (SELECT line, json_type(text, [{paths}]) AS kind, json_extract_string(text, [{paths}]) AS said FROM flat)"
-        f" SELECT line AS number, line, {columns} FROM read WHERE {' AND '.join(kinds)}"
+        f"INSERT INTO part BY NAME WITH read AS MATERIALIZED (SELECT *,"
+        f" if(problem IS NULL, json_type(text, [{paths}]::VARCHAR[]), NULL) AS kind,"
+        f" if(problem IS NULL, json_extract_string(text, [{paths}]::VARCHAR[]), NULL) AS said FROM object)"
+        f" SELECT line AS number, line, coalesce({', '.join(problems)}) AS problem{columns} FROM read"
     )
 
 
-def _unique(keys: list[str]) -> list[str]:
-    if len(set(keys)) < len(keys):
-        raise ValueError("a key stands in it twice")
-    return keys
-
-
-def _object(line: int, row: str, ignored: dict[str, None]) -> Mapping[str, str] | Bad:
-    """The columns of a line of JSON."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        _unique([key for key, _ in pairs])
-        return dict(pairs)
-
-    try:
-        found = json.loads(row, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        return Bad(line, f"not JSON ({quoted(str(error))}); put one object on a line")
-    if not isinstance(found, dict):
-        return Bad(line, f"a match is an object, not {quoted(row.strip())}; put one object on a line")
-    try:
-        columns = known_columns(*found)
-    except ValueError as error:
-        return Bad(line, str(error))
-    fields = {}
-    for column, value in zip(columns, found.values(), strict=True):
-        if column not in READ:
-            ignored |= {column: None} if column else {}
-            continue
-        if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
-            return Bad(line, f"{column}={quoted(repr(value))} is neither text nor a whole number; correct it")
-        fields[column] = "" if value is None else str(value).strip()
-        if storable(fields[column]) != fields[column]:
-            return Bad(line, f"{column}={quoted(fields[column])} has letters that cannot be seen; correct it")
-    return fields
-
-
-def _read_csv(con: Cursor, lines: Iterator[str], ignored: dict[str, None]) -> Iterator[int]:
-    """DuckDB splits lines without a quote; `csv` reads the others, since what is quoted may span lines."""
+def _read_csv(lines: Iterator[str], ignored: dict[str, None]) -> Iterator[Found]:
+    """A row under the columns that the first one names; what is quoted may span lines."""
     first: list[str] = []
     while not "".join(first[-1:]).strip() and (text := next(lines, "")):
         first.append(text)
     separator = max(_SEPARATORS, key="".join(first[-1:]).count)
-    records = partial(csv.reader, strict=True, delimiter=separator, skipinitialspace=True)
+    reader = csv.reader(itertools.chain(first, lines), strict=True, delimiter=separator, skipinitialspace=True)
     line, columns = 1, tuple[str, ...]()
-    reader = records(itertools.chain(first, lines))
-    begin_part(con)
     try:
-        while not columns and (given := next(reader, None)) is not None:
-            columns = known_columns(*(value.strip() for value in given)) if "".join(given).strip() else ()
-            line = line if columns else reader.line_num + 1
-    except (csv.Error, ValueError) as error:
-        _add(con, [(line, line, Bad(line, _csv_problem(error)))])
-        yield line
-        return
-    line = reader.line_num + 1
-    ignored |= {column: None for column in columns if column and column not in READ}
-    cells = ", ".join(f"trim(cell[{i}]) AS {column}" for i, column in enumerate(columns, 1) if column in READ)
-    removed = str.maketrans("", "", f"\r\n{separator}")
-    while batch := list(itertools.islice(lines, BATCH)):
-        begin_part(con)
-        text = "".join(batch)
-        after = line + len(batch)
-        if '"' in text or not text.translate(removed).isprintable():
-            reader = records(itertools.chain(batch, lines))
-            odd = list(_records(reader, line, columns, len(batch)))
-            after = line + reader.line_num
-        else:
-            with _texts(con, [(number, row.rstrip("\r\n")) for number, row in enumerate(batch, line)]):
-                con.execute(
-                    f"INSERT INTO part BY NAME WITH read AS MATERIALIZED"
-                    f" (SELECT line, text, string_split(text, {literal(separator)}) AS cell FROM given_text)"
-                    f" SELECT line AS number, line, {cells} FROM read"
-                    f" WHERE len(cell) = {len(columns)} AND trim(replace(text, {literal(separator)}, '')) <> ''"
-                )
-                rows = con.execute(_ODD).fetchall()
-            odd = [found for number, row in rows for found in _records(records([row]), number, columns, 1)]
-        _add(con, odd, set(columns) & set(READ))
-        line = after
-        yield line - 1
-
-
-def _records(reader: Any, first: int, columns: Sequence[str], lines: int) -> Iterator[Found]:
-    """The rows that begin on the next `lines` lines, of which `first` is the first."""
-    line = first
-    try:
-        while reader.line_num < lines:
-            row = [value.strip() for value in next(reader)]
-            while len(row) > len(columns) and not row[-1]:
+        for row in reader:
+            while columns and len(row) > len(columns) and not row[-1].strip():
                 row.pop()
-            if any(row) and len(row) != len(columns):
-                yield line, line, Bad(line, f"{len(row)} values under {len(columns)} columns; give one a column")
-            elif any(row):
-                yield line, line, dict(zip(columns, row, strict=True))
-            line = first + reader.line_num
+            if not any(map(str.strip, row)):
+                pass
+            elif not columns:
+                columns = known_columns(*map(str.strip, row))
+                ignored |= {column: None for column in columns if column and column not in READ}
+            elif len(row) != len(columns):
+                yield line, Bad(line, f"{len(row)} values under {len(columns)} columns; give one a column")
+            else:
+                yield line, dict(zip(columns, row, strict=True))
+            line = reader.line_num + 1
     except csv.Error as error:
-        yield line, line, Bad(line, _csv_problem(error))
+        yield line, Bad(line, f"not CSV ({quoted(str(error))}); correct it")
+    except ValueError as error:
+        yield line, Bad(line, str(error))
 
 
-def _csv_problem(error: Exception) -> str:
-    return f"not CSV ({quoted(str(error))}); correct it" if isinstance(error, csv.Error) else str(error)
+def _in_parts(read: Callable[[Iterator[str], dict[str, None]], Iterator[Found]]) -> Read:
+    """A reader whose rows Python has made."""
 
+    def parts(con: Cursor, lines: Iterator[str], ignored: dict[str, None]) -> Iterator[int]:
+        found = read(lines, ignored)
+        while batch := list(itertools.islice(found, BATCH)):
+            begin_part(con)
+            rows = [{} if isinstance(row, Bad) else row for _, row in batch]
+            arrays = {
+                "number": np.arange(len(batch)),
+                "line": np.array([row.line if isinstance(row, Bad) else line for line, row in batch], np.int64),
+                "problem": np.array([row.problem if isinstance(row, Bad) else None for _, row in batch], object),
+            }
+            columns = sorted(set().union(*rows) & {*READ})
+            arrays |= {column: np.array([row.get(column) for row in rows], object) for column in columns}
+            trimmed = "".join(f", trim({column}) AS {column}" for column in columns)
+            with batch_of(con, arrays):
+                con.execute(f"INSERT INTO part BY NAME SELECT number, line, problem{trimmed} FROM batch")
+            yield batch[-1][0]
 
-def _read_pgn(con: Cursor, lines: Iterator[str], ignored: dict[str, None]) -> Iterator[int]:
-    """Games by their tags, of which it knows those to ignore."""
-    numbered = enumerate(read_pgn(lines))
-    while batch := list(itertools.islice(numbered, BATCH)):
-        begin_part(con)
-        _add(con, [(number, line, found) for number, (line, found) in batch])
-        yield batch[-1][1][0]
+    return parts
 
 
 def begin_part(con: Cursor) -> None:
@@ -262,44 +194,9 @@ def begin_part(con: Cursor) -> None:
     con.execute(f"CREATE OR REPLACE TEMP TABLE part (number BIGINT, line BIGINT, problem VARCHAR, {columns})")
 
 
-def _add(con: Cursor, found: Sequence[Found], columns: Iterable[str] = READ) -> None:
-    """Adds rows that Python has read, of which none has other columns."""
-    rows = [{} if isinstance(row, Bad) else row for *_, row in found]
-    arrays = {
-        "number": np.array([number for number, *_ in found], np.int64),
-        "line": np.array([row.line if isinstance(row, Bad) else line for _, line, row in found], np.int64),
-        "problem": np.array([row.problem if isinstance(row, Bad) else None for *_, row in found], object),
-    } | {column: np.array([row.get(column) for row in rows], object) for column in columns}
-    with batch_of(con, arrays):
-        con.execute("INSERT INTO part BY NAME FROM batch")
-
-
-@contextmanager
-def _texts(con: Cursor, rows: Sequence[tuple[int, str]]) -> Iterator[None]:
-    """Lines with their numbers as the view `given_text`."""
-    arrays = {"line": np.array([x for x, _ in rows], np.int64), "text": np.array([x for _, x in rows], object)}
-    with batch_of(con, arrays):
-        con.execute("CREATE OR REPLACE TEMP VIEW given_text AS SELECT line, text::VARCHAR AS text FROM batch")
-        yield
-
-
-@contextmanager
-def batch_of(con: Cursor, arrays: Mapping[str, npt.NDArray[Any]]) -> Iterator[None]:
-    """Arrays as the table `batch`."""
-    con.register("batch", arrays)
-    try:
-        yield
-    finally:
-        con.unregister("batch")
-
-
 @lru_cache
 def known_columns(*columns: str) -> tuple[str, ...]:
-    """The columns, ours in our spelling, in any case.
-
-    Raises:
-        ValueError: one is missing or stands there twice.
-    """
+    """The columns, ours in our spelling, in any case; a `ValueError` where one is missing or stands there twice."""
     own = tuple(low if (low := column.strip().casefold()) in READ else column for column in columns)
     counts = Counter(own)
     for column in READ:
@@ -337,12 +234,7 @@ def _write_csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 class Format:
     """How a kind of file is read, and how written."""
 
-    read: Callable[[Cursor, Iterator[str], dict[str, None]], Iterator[int]]
-    """(DuckDB, lines, columns that are none of ours) -> the last line of each part of the file.
-
-    Its rows are the table `part` then: each with a number that gives their order, the line on which it begins, and what
-    is wrong with it, or its columns: NULL where the row has none, else without spaces around.
-    """
+    read: Read
     write: Callable[[Iterable[Mapping[str, Any]]], Iterator[str]]
     leaves_out: bool = False
     """Whether a bad game is left out: a file of many people's games; a table was made by one program."""
@@ -350,17 +242,13 @@ class Format:
 
 FORMATS = {
     ".jsonl": Format(_read_jsonl, _write_jsonl),
-    ".csv": Format(_read_csv, _write_csv),
-    ".pgn": Format(_read_pgn, write_pgn, leaves_out=True),
+    ".csv": Format(_in_parts(_read_csv), _write_csv),
+    ".pgn": Format(_in_parts(lambda lines, ignored: read_pgn(lines)), write_pgn, leaves_out=True),
 }
 
 
 def format_of(name: str) -> Format:
-    """The kind of file that a name's ending says.
-
-    Raises:
-        UsageError: none of these.
-    """
+    """The kind of file that a name's ending says."""
     suffix = Path(name).suffix.lower()
     if suffix in (".duckdb", ".db", ".wal"):
         raise UsageError(

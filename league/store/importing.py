@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from league.errors import UsageError
-from league.store.codec import KINDS, encoded, naive
+from league.store.codec import KINDS, encoded, naive, quoted_name
 from league.store.rows import ImportRow
-from league.store.segments import quoted, quoted_name
+from league.store.segments import quoted
 from league.store.view import Cursor, View
 
 MAX_AGENTS = 20_000
@@ -26,9 +26,6 @@ def leave_out_stored(view: View, con: Cursor, row: ImportRow, earlier: Earlier) 
 
     Returns:
         How many are left, and the earlier imports in whose place they come.
-
-    Raises:
-        UsageError: none is left, most of an earlier import would count twice, or there is none to replace.
     """
     new = {"run": row.run, "imported_at": naive(row.imported_at)}
     replaced = view.select_rows(ImportRow, "repeated_imports", **new) if earlier == "replace" else []
@@ -44,11 +41,7 @@ def leave_out_stored(view: View, con: Cursor, row: ImportRow, earlier: Earlier) 
 
 
 def refuse_too_many(view: View, con: Cursor, file: str) -> None:
-    """Refuses games with which nobody of their game could be rated any more.
-
-    Raises:
-        UsageError: too many agents would have met, or too closely.
-    """
+    """Refuses games with which nobody of their game could be rated any more."""
     from league.maths.davidson import check_size  # here, since it loads scipy
 
     for (game_id,) in con.execute("SELECT DISTINCT game_id FROM given ORDER BY game_id").fetchall():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from league.store.locks import LOCK, is_held
@@ -30,8 +29,3 @@ def run_status(store: Reader, run: RunRow) -> ShownStatus:
         return "running" if is_alive else "unknown"
     now = store.find_run(run.run).status  # it may have finished since it was read
     return "died" if now == "running" else now
-
-
-def gate_lock(store: Reader, gate: str) -> Path:
-    """The file that a gate's process holds while it plays."""
-    return store.path / gate / LOCK

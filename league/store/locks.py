@@ -22,6 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from league.errors import StoreError, UsageError, command, remedy_of
+from league.store.files import told
 
 LOCK = "lock"
 """In a folder of the store."""
@@ -49,15 +50,11 @@ class LockHeld(BlockingIOError):
 
 @contextmanager
 def alone(run: str, folder: Path) -> Iterator[None]:
-    """Keeps other processes from training or pruning a run.
-
-    Args:
-        run: its name.
-        folder: where its files lie.
+    """Keeps other processes from training or pruning the run whose files lie in `folder`.
 
     Raises:
         UsageError: another process trains or prunes it.
-        StoreError: the folder cannot be written, or leads elsewhere.
+        StoreError: it leads elsewhere.
     """
     for path in (*sorted(folder.glob("*")), *sorted(folder.glob("snapshots/*"))):
         if path.is_symlink() and path.is_dir():  # what is removed there may be another run's
@@ -66,20 +63,17 @@ def alone(run: str, folder: Path) -> Iterator[None]:
         try:
             stack.enter_context(held(folder / LOCK))
         except LockHeld as error:
-            end = "let that finish, or stop it"
+            where, end = "", "let that finish, or stop it"
             if error.host:
                 again = command("resume", run, "--take-over", store=folder.parent)
-                end = f"if {error.host} has died, {again} goes on here"
-            where = f" on {error.host}" if error.host else ""
+                where, end = f" on {error.host}", f"if {error.host} has died, {again} goes on here"
             raise UsageError(f"run={run}: another process{where} trains it, or prunes it; {end}") from None
         yield
 
 
 @contextmanager
 def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
-    """Holds a lock.
-
-    wait: seconds for another process to let go of it.
+    """Holds a lock; `wait`: seconds for another process to let go of it.
 
     Raises:
         LockHeld: another process holds it.
@@ -94,7 +88,7 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise
         except OSError as error:
-            raise _refused(lock, error) from None
+            raise StoreError(f"{lock}: cannot be made ({error.strerror or error}); {remedy_of(error)}") from None
         time.sleep(0.02 * random.random())
     key, is_over = Path(os.path.abspath(lock)), threading.Event()
     threading.Thread(target=_beat, args=(made[1], is_over), daemon=True).start()
@@ -109,13 +103,10 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
 def take_over(lock: Path, say: Callable[[str], None]) -> None:
     """Ends the lock of another machine that gives no sign of life for a minute; one of this machine is left alone.
 
-    say: receives a line about the wait.
-
     Raises:
         UsageError: the other machine is alive.
-        StoreError: the folder cannot be written.
     """
-    try:
+    with told(lock, "cannot be taken over"):
         for file in _files(lock):
             if not (host := _host_of(file)):
                 continue
@@ -126,16 +117,10 @@ def take_over(lock: Path, say: Callable[[str], None]) -> None:
                 if _beat_of(file) not in (beat, None):
                     raise UsageError(f"{lock}: {host} is alive; stop the process there")
             file.unlink(missing_ok=True)
-    except OSError as error:
-        raise _refused(lock, error) from None
 
 
 def check_owned(folder: Path) -> None:
-    """Refuses to write a folder whose lock this process has lost.
-
-    Raises:
-        LockLost: it has.
-    """
+    """Raises `LockLost` where this process has lost the lock of a folder that it wants to write."""
     owned = _owned.get(Path(os.path.abspath(folder / LOCK)))
     if owned is not None and not _is_at(*owned):
         raise LockLost(f"{folder}: its lock was taken over or removed; this process writes nothing more there")
@@ -168,11 +153,7 @@ def _files(lock: Path) -> list[Path]:
 
 
 def _host_of(file: Path) -> str | None:
-    """The machine of the process that made a lock's file: empty where it is this one; None where it has died.
-
-    Raises:
-        OSError: the file cannot be opened.
-    """
+    """The machine of the process that made a lock's file: empty where it is this one; None where it has died."""
     made = _FILE.fullmatch(file.name)
     assert made is not None
     if made["boot"] != _digest(_BOOT) and (made["machine"], made["host"]) != (_digest(_MACHINE), _this_host()):
@@ -193,12 +174,7 @@ def _host_of(file: Path) -> str | None:
 
 
 def _made(lock: Path) -> tuple[Path, int]:
-    """Makes the file of a lock that no living process has, and removes those of the dead.
-
-    Raises:
-        LockHeld: one has it, or was faster.
-        OSError: the folder refuses.
-    """
+    """Makes the file of a lock that no living process has, and removes those of the dead."""
     _dead(lock)
     name = f"{lock.name}-{_digest(_BOOT)}-{_digest(_MACHINE)}-{secrets.token_hex(4)}@{_this_host()}"
     path = lock.with_name(name)
@@ -219,21 +195,12 @@ def _made(lock: Path) -> tuple[Path, int]:
 
 
 def _dead(lock: Path, but: Path | None = None) -> list[Path]:
-    """The other files of a lock.
-
-    Raises:
-        LockHeld: the process of one lives.
-        OSError: the folder refuses.
-    """
+    """The other files of a lock."""
     others = [file for file in _files(lock) if file != but]
     for file in others:
         if (host := _host_of(file)) is not None:
             raise LockHeld(host)
     return others
-
-
-def _refused(lock: Path, error: OSError) -> StoreError:
-    return StoreError(f"{lock}: cannot be made ({error.strerror or error}); {remedy_of(error)}")
 
 
 def _release(path: Path, descriptor: int) -> None:

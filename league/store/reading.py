@@ -13,10 +13,9 @@ import numpy as np
 from league.errors import UsageError, nearest
 from league.maths.pairs import SUMS, PairCounts, PairSums
 from league.maths.record import Record
-from league.phases import phase
-from league.schema import MAX_COUNT, check_number
-from league.store.asking import QUERY_SECONDS, ask, check_length
+from league.runtime.phases import phase
 from league.store.codec import Row, aware, from_columns
+from league.store.query import QUERY_SECONDS, ask
 from league.store.rows import (
     AgentRow,
     EventRow,
@@ -35,6 +34,7 @@ from league.store.rows import (
 from league.store.sql import sql
 from league.store.view import View
 from league.types import SEATS, MatchResult
+from league.types.schema import MAX_COUNT, check_number
 
 TrainingGame = tuple[str, float, float | None]
 """A training game: the opponent, the learner's score (1, 0.5 or 0), and its payoff where the game has a utility."""
@@ -55,11 +55,7 @@ class Reader:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Within it all readings see the same moment.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Within it all readings see the same moment."""
         with self.view.reading():
             yield
 
@@ -96,17 +92,6 @@ class Reader:
         for row in self._rows(SnapshotRow, "snapshots", run=None):
             found.setdefault(row.run, []).append(row)
         return found
-
-    def find_snapshot(self, run: str, step: int) -> SnapshotRow:
-        """The snapshot RUN@STEP.
-
-        Raises:
-            UsageError: there is none.
-        """
-        snapshots = {str(row.step): row for row in self.snapshots(run)}
-        if str(step) not in snapshots:
-            raise UsageError(f"no snapshot `{run}@{step}` in {self.path}{nearest(str(step), snapshots)}")
-        return snapshots[str(step)]
 
     def agents(self, game_id: str) -> list[AgentRow]:
         """The agents known in one game."""
@@ -311,10 +296,6 @@ class Reader:
             found.setdefault(run, []).append((opponent, score, payoff))
         return found
 
-    def training_records(self, run: str) -> dict[str, Record]:
-        """Opponent -> what the learner of a run has won, drawn and lost against it in training."""
-        return {opponent: Record(*counts) for opponent, *counts in self._select("training_records", run=run)}
-
     def reward_terms(self, run: str, last: int | None = None) -> list[RewardTerm]:
         """What each reward term brought in a run's training matches, the one that weighs most for the learner first.
 
@@ -341,7 +322,6 @@ class Reader:
             UsageError: it is not one read, not SQL, or it or its result is too large.
             StoreError: it took longer than `seconds`, or the store cannot be read.
         """
-        check_length(statement)
         with self.view.apart() as con:
             return ask(con, statement, limit, seconds)
 

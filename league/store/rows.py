@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
-from league.schema import PartSource
 from league.types import BOT_PREFIX, GameSpec, Source
+from league.types.schema import PartSource
 
 RunStatus = Literal["running", "finished", "stopped", "failed"]
 AgentKind = Literal["snapshot", "bot", "import"]
@@ -83,7 +83,7 @@ class AgentRow:
     name: str
     game_id: str
     address: str = ""
-    """Where a bot in Python came from (`league.schema.PartSource`), as the next three; empty of other agents."""
+    """Where a bot in Python came from (`league.types.schema.PartSource`), as the next three; empty of other agents."""
     version: str = ""
     sha256: str = ""
     thing: str = ""

@@ -17,21 +17,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from league.errors import StoreError, UsageError, nearest
-from league.phases import phase
-from league.store.files import CATALOGUE, store_folder
-from league.store.folder import (
-    DECISION,
-    IDENTITY,
-    PRUNED,
-    Decided,
-    Folder,
-    Identity,
-    OwnerKind,
-    Pruned,
-    read,
-    write,
-)
+from league.runtime.phases import phase
+from league.store.files import CATALOGUE, store_folder, told
+from league.store.folder import Folder
 from league.store.locks import LOCK, LockHeld, held, is_held, is_lock
+from league.store.owner import DECISION, IDENTITY, PRUNED, Decided, Identity, OwnerKind, Pruned, read, write
 from league.store.reading import Reader
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
 from league.store.view import Cursor, View
@@ -46,7 +36,10 @@ _DRAFTS = ".import-"
 
 
 class Store(Reader):
-    """A league store. Make one with `Store.create` or `Store.open`. Not for use by several threads at once."""
+    """A league store. Make one with `Store.create` or `Store.open`. Not for use by several threads at once.
+
+    Each method that writes raises a `StoreError` where the disk or the folder refuses.
+    """
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
@@ -55,33 +48,20 @@ class Store(Reader):
         path: the folder, or the catalogue in it.
         say: receives a line about each folder and segment that cannot be read. If not given these are warnings of the
             logger `league.store.store`.
-
-        Raises:
-            StoreError: no folder can be made there.
         """
         folder = _named(path)
-        try:
+        with told(folder, "no store can be made"):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"no store can be made at {folder}: {error.strerror}; pass another --store") from None
         return cls(View(folder, say or _log.warning))
 
     @classmethod
     def planned(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
-        """The store at `path`, or one that the first import makes there.
-
-        path, say: as of `create`.
-
-        Raises:
-            StoreError: what is there cannot be read, or is no store.
-        """
+        """As `open`, or a store that the first import makes where nothing is."""
         return cls.open(path, say) if cls.is_there(path) else cls(View(_named(path), say or _log.warning))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
         """The store at `path`, which must exist: a folder that has some owner's.
-
-        path, say: as of `create`.
 
         Raises:
             StoreError: it is missing, cannot be read, or is no store.
@@ -96,11 +76,7 @@ class Store(Reader):
 
     @staticmethod
     def is_there(path: str | os.PathLike[str]) -> bool:
-        """Whether something is at `path` that `open` has to look at: a folder with an owner's, or no folder.
-
-        Raises:
-            StoreError: the folder cannot be read.
-        """
+        """Whether something is at `path` that `open` has to look at: a folder with an owner's, or no folder."""
         folder = store_folder(path)
         return _has_owner(folder) if folder.is_dir() else os.path.lexists(folder)
 
@@ -108,13 +84,13 @@ class Store(Reader):
 
     @contextmanager
     def evaluations(self) -> Iterator[Folder]:
-        """The folder for what this caller plays, which it shares with its earlier calls; closed at the end.
-
-        Raises:
-            StoreError: the store cannot be written.
-        """
-        with ExitStack() as locks, _closed(self._own_evaluations(locks)) as folder:
-            yield folder
+        """The folder for what this caller plays, which it shares with its earlier calls; closed at the end."""
+        with ExitStack() as locks:
+            folder = self._own_evaluations(locks)
+            try:
+                yield folder
+            finally:
+                folder.close()
         self.view.write_catalogue()
 
     def _own_evaluations(self, locks: ExitStack) -> Folder:
@@ -126,8 +102,13 @@ class Store(Reader):
                     locks.enter_context(held(owner.path / LOCK, wait=0.0))
                     return Folder(owner.path, self.view.say)
         who = self.identity("evaluations", f"evaluations-{secrets.token_hex(4)}", host=platform.node())
+        return self._begun(who, locks)
+
+    def _begun(self, who: Identity, locks: ExitStack) -> Folder:
+        """The folder of a new owner, made and written; `locks` gets its lock."""
         path = self.path / who.name
-        _make(path)
+        with told(path, "cannot be made"):
+            path.mkdir(parents=True)
         locks.enter_context(held(path / LOCK))
         folder = Folder(path, self.view.say)
         folder.begin(who)
@@ -150,11 +131,7 @@ class Store(Reader):
         return any(owner.identity.name == name for owner in self.view.owners())
 
     def mark_pruned(self, run: str, steps: Sequence[int]) -> None:
-        """Writes that the files of a run's snapshots at `steps` are deleted; its lock must be held.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Writes that the files of a run's snapshots at `steps` are deleted; its lock must be held."""
         path = self.path / run / PRUNED
         before = read(Pruned, path)
         pruned = {} if before is None else dict(before.root)
@@ -171,45 +148,27 @@ class Store(Reader):
 
         Returns:
             The gate with its attempt and alpha, and its folder.
-
-        Raises:
-            StoreError: the store cannot be written.
         """
         with self._titles():
             attempt = 1 + self._attempts(gate)
             gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
-            path = self.path / gate.gate
-            _make(path)
-            locks.enter_context(held(path / LOCK))
-            folder = Folder(path, self.view.say)
-            folder.begin(self.identity("gate", gate.gate, gate=gate, begun=self._next_place()))
+            who = self.identity("gate", gate.gate, gate=gate, begun=self._next_place())
+            folder = self._begun(who, locks)
         return gate, folder
 
     @phase("end a gate")
     def end_gate(self, gate: GateRow, champion: str | None) -> GateRow:
-        """Writes what a gate came to, once: what came first counts.
+        """Writes what a gate came to, once, and returns the gate as it was written: what came first counts.
 
         champion: the run's when the gate began; where it is another one by now nobody is promoted.
-
-        Returns:
-            The gate as it was written.
-
-        Raises:
-            StoreError: it cannot be written.
         """
         path = self.path / gate.gate / DECISION
         with self._titles():
             if read(Decided, path) is None:
                 is_promoted = gate.is_promoted and gate.run is not None and self.champion(gate.run) == champion
-                came_to = Decided(
-                    games=gate.games,
-                    llr=gate.llr,
-                    decision=gate.decision,
-                    is_promoted=is_promoted,
-                    decided_at=now(),
-                    decided=self._next_place(),
-                )
-                write(path, came_to)
+                came_to = {name: getattr(gate, name) for name in ("games", "llr", "decision")}
+                decided = self._next_place()
+                write(path, Decided(**came_to, is_promoted=is_promoted, decided_at=now(), decided=decided))
         return next(row for row in self.gates() if row.gate == gate.gate)
 
     @contextmanager
@@ -256,18 +215,17 @@ class Store(Reader):
 
         Raises:
             UsageError: that content was imported before or is being imported, or the name is taken.
-            StoreError: the store cannot be written.
         """
         draft = self.path / f"{_DRAFTS}{row.sha256[:12]}"
         self._clear_drafts()
-        try:
-            draft.mkdir(parents=True)
-        except FileExistsError:
-            raise UsageError(
-                f"{row.file}: another process imports its content; let that finish, or remove {draft} where none does"
-            ) from None
-        except OSError as error:
-            raise _cannot_be_made(self.path / row.run, error) from None
+        with told(self.path / row.run, "cannot be made"):
+            try:
+                draft.mkdir(parents=True)
+            except FileExistsError:
+                raise UsageError(
+                    f"{row.file}: another process imports its content; let that finish, or remove {draft} where none"
+                    f" does"
+                ) from None
         with held(draft / LOCK), self.view.reading() as con:
             try:
                 self._refuse_the_same(row)
@@ -276,7 +234,8 @@ class Store(Reader):
                     raise UsageError(f"run={row.run}: that name is taken in {self.path}; pass another --run, or none")
                 row = replace(row, matches=matches)
                 folder.begin(self.identity("import", row.run, imported=row))
-                _put(draft, self.path / row.run)
+                with told(self.path / row.run, "cannot be made"):
+                    draft.rename(self.path / row.run)
                 for file in sorted(filter(is_lock, (self.path / row.run).iterdir())):  # else it would stay
                     file.unlink()
             except BaseException:
@@ -303,14 +262,10 @@ class Store(Reader):
 
     @phase("remove an import")
     def remove_import(self, run: str) -> ImportRow:
-        """Deletes an import at once, all of it: its matches, and the agents that it alone brought.
-
-        Returns:
-            The import as it was.
+        """Deletes an import at once, with its matches and the agents that it alone brought; returns what it was.
 
         Raises:
             UsageError: there is none of that name.
-            StoreError: its folder cannot be removed.
         """
         rows = {row.run: row for row in self.imports()}
         if run not in rows:
@@ -322,24 +277,9 @@ class Store(Reader):
     def _remove(self, name: str) -> None:
         """Removes an owner's folder, which counts no more at once."""
         path, gone = self.path / name, self.path / f"{_DRAFTS}{secrets.token_hex(8)}"
-        try:
+        with told(path, "cannot be removed"):
             path.rename(gone)
-        except OSError as error:
-            told = f"{path} cannot be removed ({error.strerror}); see to its rights, then try again"
-            raise StoreError(told) from None
         shutil.rmtree(gone, ignore_errors=True)
-
-
-@contextmanager
-def _closed(folder: Folder) -> Iterator[Folder]:
-    """Writes what waits at the end, however that comes."""
-    try:
-        yield folder
-    except BaseException:
-        with suppress(StoreError):  # the error that ended it is the one to tell
-            folder.close()
-        raise
-    folder.close()
 
 
 def _named(path: str | os.PathLike[str]) -> Path:
@@ -355,26 +295,6 @@ def _named(path: str | os.PathLike[str]) -> Path:
 
 
 def _has_owner(folder: Path) -> bool:
-    try:
-        return any(os.path.exists(path / IDENTITY) for path in folder.iterdir())
-    except OSError as error:
-        told = f"store {folder}: cannot be read ({error.strerror}); see to its rights, or pass another --store"
-        raise StoreError(told) from None
-
-
-def _make(path: Path) -> None:
-    try:
-        path.mkdir(parents=True)
-    except OSError as error:
-        raise _cannot_be_made(path, error) from None
-
-
-def _put(draft: Path, path: Path) -> None:
-    try:
-        draft.rename(path)
-    except OSError as error:
-        raise _cannot_be_made(path, error) from None
-
-
-def _cannot_be_made(path: Path, error: OSError) -> StoreError:
-    return StoreError(f"{path}: cannot be made ({error.strerror}); see to its rights, or pass another --store")
+    with told(folder, "cannot be read"):
+        found = sorted(folder.iterdir())
+    return any(os.path.exists(path / IDENTITY) for path in found)

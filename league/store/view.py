@@ -22,24 +22,27 @@ from typing import Any
 import duckdb
 
 from league.errors import StoreError
-from league.store.codec import KINDS, Row, from_columns, naive, storable
-from league.store.files import CATALOGUE, temporary
-from league.store.folder import (
+from league.runtime.disk import temporary_beside
+from league.store.codec import KINDS, Row, from_columns, naive, quoted_name, storable
+from league.store.files import CATALOGUE, told
+from league.store.owner import (
     CONFIG,
     DECISION,
     IDENTITY,
+    LISTING,
     PRUNED,
     STATUS,
     Configured,
     Decided,
     Identity,
+    Listing,
     Pruned,
     Status,
     newest_config,
     read,
 )
 from league.store.rows import AgentRow
-from league.store.segments import LISTING, ROWS, Listing, Segment, damage, pattern, quoted, quoted_name
+from league.store.segments import ROWS, Segment, are_whole, damage, first_line, pattern, quoted
 from league.store.sql import sql
 
 Cursor = duckdb.DuckDBPyConnection
@@ -50,7 +53,6 @@ STATEMENT_ERRORS = (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataE
 """The statement or its values are wrong, not the files."""
 _IMPOSSIBLE = (*STATEMENT_ERRORS, OverflowError)
 """What values raise that no table can have; the last one is of moments before the year 1 or after 9999 in UTC."""
-_TABLES = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
     "memory_limit": "1GB",
@@ -60,7 +62,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 _OF_ONE_OWNER = frozenset(
     {
-        *("matches", "games_played", "training_games", "training_records", "training_seats", "endings", "reward_terms"),
+        *("matches", "games_played", "training_games", "training_seats", "endings", "reward_terms"),
         *("metrics", "metric_curves", "events", "replay_content", "alarm_training", "alarm_passivity"),
     }
 )
@@ -110,11 +112,7 @@ class View:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Cursor]:
-        """Within it all readings see the same moment.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Within it all readings see the same moment."""
         with _explained(self.folder):
             if self._depth == 0 or self._con is None:
                 self._refresh()
@@ -136,16 +134,13 @@ class View:
             return list(self._shown)
 
     def select(self, name: str, /, **values: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and the rows of a named query with its parameters.
-
-        Raises:
-            StoreError: the store cannot be read, or holds a value that the query cannot take.
-        """
+        """The columns and the rows of a named query with its parameters."""
         try:
             return self.run(sql(name), values, only=values.get("run") if name in _OF_ONE_OWNER else None)
         except duckdb.DataError as error:
-            told = f"store {self.folder}: it holds what cannot be ({first_line(error)}); put its files back from a copy"
-            raise StoreError(told) from error
+            raise StoreError(
+                f"store {self.folder}: it holds what cannot be ({first_line(error)}); put its files back from a copy"
+            ) from error
 
     def select_rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
         """The rows of a named query whose columns are called as the fields of `kind`."""
@@ -157,7 +152,8 @@ class View:
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The columns and the rows of a statement; `only` as of `cursor`."""
         with self.reading():
-            found = self.cursor(statement, only).execute(statement, {k: storable(v) for k, v in (values or {}).items()})
+            given = {name: storable(value) for name, value in (values or {}).items()}
+            found = self.cursor(statement, only).execute(statement, given)
             return [column[0] for column in found.description or ()], found.fetchall()
 
     def cursor(self, statement: str, only: str | None = None) -> Cursor:
@@ -191,7 +187,7 @@ class View:
     def write_catalogue(self) -> None:
         """Replaces `league.duckdb`, which any DuckDB client opens; where it cannot be written the old one stays."""
         path = self.folder / CATALOGUE
-        draft = temporary(path)
+        draft = temporary_beside(path)
         with contextlib.suppress(StoreError, OSError), self.reading():
             try:
                 with contextlib.closing(duckdb.connect(str(draft), config=_CONFIG)) as con:
@@ -238,14 +234,12 @@ class View:
 
     def _scan(self) -> list[Owner]:
         looked: dict[str, tuple[object, Owner | None]] = {}
-        try:
-            folders = sorted((entry for entry in os.scandir(self.folder) if entry.is_dir()), key=_name)
-            entries = [entry for entry in folders if entry.name[0] != "."]
-        except FileNotFoundError:
-            entries = []
-        except OSError as error:
-            raise StoreError(f"store {self.folder}: cannot be read ({error.strerror}); see to its rights") from None
+        entries: list[os.DirEntry[str]] = []
+        with told(self.folder, "cannot be read"), contextlib.suppress(FileNotFoundError):
+            entries = sorted(os.scandir(self.folder), key=_name)
         for entry in entries:
+            if entry.name[0] == "." or not entry.is_dir():
+                continue
             try:
                 names, looks = _looks(entry.path)
             except FileNotFoundError:  # it was removed just now
@@ -266,8 +260,7 @@ class View:
     def _read(self, folder: str, names: Sequence[str]) -> Owner | None:
         path = Path(folder)
         try:
-            identity = read(Identity, path / IDENTITY)
-            if identity is None:
+            if (identity := read(Identity, path / IDENTITY)) is None:
                 return None
             if identity.name != path.name:
                 self._tell(
@@ -316,16 +309,28 @@ class View:
 
     def _files(self, kind: str, folder: Path, owners: Sequence[Owner], *, is_checked: bool = True) -> list[str]:
         """The segments of a kind that count and are whole, or are there."""
+        listed = [
+            (
+                owner.path / ROWS / segment.name,
+                segment,
+                None if owner.identity.kind == "evaluations" else owner.path.name,
+            )
+            for owner in owners
+            for segment in owner.listing.segments.get(kind, ())
+        ]
+        if not is_checked:
+            return [str(folder / path.relative_to(self.folder)) for path, *_ in listed if path.is_file()]
+        new = {key: one for one in listed if (key := _seen(*one[:2])) not in _checked}
+        if len(new) > 1 and are_whole(kind, list(new.values())):
+            _checked.update(dict.fromkeys(new, ""))
         found = []
-        for owner in owners:
-            for segment in owner.listing.segments.get(kind, []):
-                path = owner.path / ROWS / segment.name
-                if not is_checked:
-                    found += [str(folder / owner.path.name / ROWS / segment.name)] * path.is_file()
-                elif wrong := _damage(path, segment, owner.identity):
-                    self._tell(f"{wrong}; its {segment.rows:,} rows are left out")
-                else:
-                    found.append(str(folder / owner.path.name / ROWS / segment.name))
+        for path, segment, run in listed:
+            if (key := _seen(path, segment)) not in _checked:
+                _checked[key] = damage(path, segment, run)
+            if wrong := _checked[key]:
+                self._tell(f"{wrong}; its {segment.rows:,} rows are left out")
+            else:
+                found.append(str(folder / path.relative_to(self.folder)))
         return found
 
     def _tell(self, line: str) -> None:
@@ -364,11 +369,7 @@ _numbers = itertools.count()
 
 
 def _looks(folder: str) -> tuple[list[str], object]:
-    """The names of a folder's own files, and what tells them from what they were.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The names of a folder's own files, and what tells them from what they were."""
     found = []
     for entry in sorted(os.scandir(folder), key=_name):
         if entry.name.endswith(".json"):
@@ -388,15 +389,13 @@ def _has_begun(identity: Identity, begun: set[str]) -> bool:
     return learner is None or learner.league == learner.run or identity.id in begun
 
 
-def _damage(path: Path, segment: Segment, owner: Identity) -> str:
+def _seen(path: Path, segment: Segment) -> tuple[str, int, int, str]:
+    """What tells a file from what it was when it was checked."""
     try:
         stat = path.stat()
-    except OSError as error:
-        return f"{path}: {error.strerror}"
-    key = str(path), stat.st_size, stat.st_mtime_ns, segment.sha256
-    if key not in _checked:
-        _checked[key] = damage(path, segment, None if owner.kind == "evaluations" else owner.name)
-    return _checked[key]
+    except OSError:
+        return str(path), -1, -1, segment.sha256
+    return str(path), stat.st_size, stat.st_mtime_ns, segment.sha256
 
 
 def _names(statement: str, kind: str) -> bool:
@@ -439,7 +438,8 @@ def _fill(con: Cursor, owners: Sequence[Owner], before: Mapping[str, str]) -> di
 
 
 def _rows(owners: Sequence[Owner]) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in _TABLES}
+    tables = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
     agents: dict[tuple[str, str], AgentRow] = {}
     games: dict[str, Any] = {}
     named: dict[tuple[str, str], AgentRow] = {}
@@ -501,12 +501,7 @@ def _explained(folder: Path) -> Iterator[None]:
     except duckdb.Error as error:
         text = first_line(error)
         if isinstance(error, duckdb.OutOfMemoryException) or "llocat" in text:
-            told = f"store {folder}: too little memory to read it ({text}); free some and try again"
+            line = f"store {folder}: too little memory to read it ({text}); free some and try again"
         else:
-            told = f"store {folder}: cannot be read ({text}); see to its disk and rights, or pass another --store"
-        raise StoreError(told) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The beginning of an error that may be long."""
-    return str(error).strip().split("\n", 1)[0]
+            line = f"store {folder}: cannot be read ({text}); see to its disk and rights, or pass another --store"
+        raise StoreError(line) from error

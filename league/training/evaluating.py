@@ -12,10 +12,10 @@ import numpy as np
 
 from league.config.models import AGENT_PREFIX
 from league.errors import SnapshotError
-from league.phases import phase
 from league.play.pairings import Contestant, Pairing
 from league.play.summaries import Count, Summary, num_rows, summarise
 from league.pool.pool import Pool
+from league.runtime.phases import phase
 from league.training.guards import Alarm
 from league.training.ladder import FIRST_ROW
 from league.training.reports import tell

@@ -17,8 +17,8 @@ from league.errors import SnapshotError
 from league.maths.pairs import PairCounts
 from league.maths.ratings import Ratings, bradley_terry
 from league.maths.scheduling import narrowest
-from league.phases import phase
 from league.play.pairings import Contestant, Pairing
+from league.runtime.phases import phase
 from league.training.run import Run
 from league.types import BOT_PREFIX, SEATS, MatchResult
 

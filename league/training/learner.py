@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from league.config.models import LearnerConfig
-from league.device import autocast, products, sent
 from league.errors import GuardError
-from league.phases import phase
 from league.play.graphs import StepGraphs
+from league.runtime.device import autocast, products, sent
+from league.runtime.phases import phase
 from league.training.action_prediction import Foresight, encoding
 from league.training.finite import LastFinite, bad_rollout, bad_weights, first_bad
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo

@@ -12,7 +12,7 @@ from league.training.training import Training
 
 
 def train(run: Run, state: dict[str, Any] | None = None) -> Ending:
-    """Trains until the stage's steps are done, a signal comes (`league.signals.received`) or the pool ends it, saved.
+    """Trains until the stage's steps are done, a signal comes (`signals.received`) or the pool ends it, saved.
 
     Args:
         run: the parts; its counters say where it stands.

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from league.device import autocast
 from league.play import randomness
 from league.play.rollout import Collector
+from league.runtime.device import autocast
 
 
 def foresee(collector: Collector) -> dict[str, Any]:

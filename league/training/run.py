@@ -19,7 +19,7 @@ from league.play.recording import Recording
 from league.play.rollout import make_graphs
 from league.play.summaries import Count, Summary
 from league.pool.pool import Pool
-from league.signals import interrupt, on_signal
+from league.runtime.signals import interrupt, on_signal
 from league.store.folder import Folder
 from league.store.reading import Reader
 from league.store.rows import RewardTerm
@@ -258,7 +258,7 @@ class Run:
     stack_for: MakeStack = field(default=lambda like: None)
     """The same for the nets like this one that meet in an evaluation, with room for one, which grows."""
     products: str = "float32"
-    """What matrix products are on the device, as `league.device.products_of` has it."""
+    """What matrix products are on the device, as `league.runtime.device.products_of` has it."""
     rate: Callable[[Met, int, Mapping[str, str]], None] = field(default=lambda met, update, agents: None)
     """Writes down, with the updates made, the ratings of agents that met in an evaluation: their ids and names."""
     env: str = ""

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from league import __version__
-from league.device import is_out_of_memory
 from league.errors import SnapshotError, StoreError, command
 from league.play import randomness
 from league.play.moving import ExecutionSetting, seed_after, told
 from league.play.rollout import Collector
 from league.pool.pool import Pool
+from league.runtime.device import is_out_of_memory
 from league.training import probe
 from league.training.guards import Guards
 from league.training.learner import Learner

@@ -15,16 +15,16 @@ import torch
 
 from league.config.models import Config
 from league.config.updates import next_snapshot_mark, smaller
-from league.device import is_out_of_memory, prepare_training
 from league.errors import GuardError, Interrupted, LeagueError, code_told
-from league.phases import phase
 from league.play import randomness
 from league.play.graphs import StepGraphs
 from league.play.moving import seed_after
 from league.play.rollout import Collector, make_calls, make_collector
 from league.play.summaries import Summary
 from league.pool.payoff_games import measure_payoffs
-from league.signals import received, settings_kept
+from league.runtime.device import is_out_of_memory, prepare_training
+from league.runtime.phases import phase
+from league.runtime.signals import received, settings_kept
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
 from league.training.guards import Alarm

@@ -11,10 +11,9 @@ import pytest
 
 from league.arena import gating
 from league.arena.gating import end_broken_off, gate
-from league.signals import Interrupted, interrupt, on_signal
+from league.runtime.signals import Interrupted, interrupt, on_signal
 from league.store.folder import Folder
-from league.store.liveness import gate_lock
-from league.store.locks import held
+from league.store.locks import LOCK, held
 from league.store.rows import GateRow
 from tests.helpers.stores import Filled, empty_store, keeping_store
 
@@ -50,7 +49,7 @@ def test_a_gate_that_ends_meanwhile_keeps_its_decision(store: Filled, monkeypatc
 def test_a_gate_that_is_played_is_left_alone(store: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever holds its lock writes its row, even where another process has just seen the lock free."""
     monkeypatch.setattr(gating, "is_held", lambda path: False)
-    with held(gate_lock(store, "g")):
+    with held(store.path / "g" / LOCK):
         end_broken_off(store)
         assert decision(store) == ("running", 0)
     end_broken_off(store)

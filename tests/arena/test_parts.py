@@ -19,8 +19,8 @@ from league.config import models
 from league.config.models import Config, PartsConfig
 from league.errors import ConfigError
 from league.pool import samplers
-from league.schema import PartSource
 from league.testing import check_bot
+from league.types.schema import PartSource
 from tests.helpers.games import forget, new_user, times_run
 from tests.helpers.refusals import refusal
 

@@ -21,7 +21,7 @@ from league.boards.standings import leaderboard
 from league.envs import registry
 from league.envs.classic import matrix
 from league.errors import UsageError
-from league.signals import Interrupted, interrupt, on_signal
+from league.runtime.signals import Interrupted, interrupt, on_signal
 from league.store.folder import Folder
 from league.store.rows import RunRow, SnapshotRow
 from tests.helpers.stores import Filled, keeping_store

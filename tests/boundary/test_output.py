@@ -28,7 +28,7 @@ from league import printing
 from league.arena.watching import watch
 from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known, one_line, visible
 from league.faces import live
-from league.phases import listening
+from league.runtime.phases import listening
 from league.store.files import new_file
 from tests.helpers.commands import call, need_refusal, streams
 from tests.test_imports import modules

@@ -31,12 +31,11 @@ from league.arena import agents, games
 from league.bench import bench_env, bench_learner, bench_ratings
 from league.config import updates
 from league.config.models import SECTIONS, Config
-from league.device import DeviceMemory
 from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, UsageError
 from league.maths.sprt import Sprt
 from league.pool import roster
 from league.pool.roles import ROLES
-from league.schema import MAX_COUNT, MAX_GAMES, MAX_HISTORY, MAX_SEED
+from league.runtime.device import DeviceMemory
 from league.sessions.failures import Evidence, read_evidence
 from league.snapshots import Agent
 from league.snapshots import io as files
@@ -45,6 +44,7 @@ from league.snapshots.manifest import Manifest
 from league.store import apart, formats
 from league.store.exchange import import_matches
 from league.store.store import Store
+from league.types.schema import MAX_COUNT, MAX_GAMES, MAX_HISTORY, MAX_SEED
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user, times_run, write_game
@@ -493,7 +493,7 @@ def test_a_query_without_an_end_or_of_strange_values_is_stopped(statement: str, 
 APART = """
 import os, time
 from league.errors import UsageError
-from league.store.apart import answering
+from league.store.child import answering
 with answering() as (request, tell, begin):
     tell("hello")
     begin()

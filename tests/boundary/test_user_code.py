@@ -23,7 +23,7 @@ import league
 from league.arena.games import enter
 from league.envs import registry
 from league.errors import CodeError, LeagueError, code_told
-from league.signals import settings_kept
+from league.runtime.signals import settings_kept
 from league.store.store import Store
 from tests.helpers import processes
 from tests.helpers.cases import cases
@@ -59,7 +59,7 @@ HEAD = """
 import sys
 import torch
 from league.errors import CodeError, GuardError, LeagueError, UsageError
-from league.signals import Interrupted
+from league.runtime.signals import Interrupted
 
 
 class Strange(BaseException):

@@ -40,7 +40,7 @@ PHASES = {
     "measure",
     "payoff",
 }
-"""The phases of the engine (`league.phases`) that are told."""
+"""The phases of the engine (`league.runtime.phases`) that are told."""
 BACK = "back to "
 ASIDE = " aside"
 
@@ -134,7 +134,7 @@ def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
 
     tell("start")
     from league import cli
-    from league.phases import listening
+    from league.runtime.phases import listening
 
     sys.argv[1:] = words
     with listening(heard):

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 import league
-from league.device import products
 from league.envs import registry
 from league.errors import GuardError, UsageError
 from league.play import courses, evaluation
@@ -21,6 +20,7 @@ from league.play.lanes import Lane
 from league.play.pairings import Contestant, Pairing
 from league.play.rollout import Collector
 from league.play.turns import LaneTurns
+from league.runtime.device import products
 from league.store.store import Store
 from league.types import DRAW, SEATS, Origin, Rollout, Watched
 from tests.helpers import relay

@@ -24,7 +24,7 @@ import league
 from league import config as config_module
 from league.envs import registry
 from league.envs.classic.matrix import MatrixBatch
-from league.errors import ConfigError, LeagueError, SnapshotError, StoreError
+from league.errors import ConfigError, LeagueError, SnapshotError
 from league.play.rollout import Collector
 from league.policies.actor_critic import ActorCritic
 from league.sessions import disk, settling
@@ -32,14 +32,14 @@ from league.snapshots.files import INDEX, PREVIOUS, WEIGHTS
 from league.snapshots.state import load_state, save_state
 from league.store import rows as records
 from league.store import store as store_module
-from league.store.folder import Folder
-from league.store.segments import LISTING, ROWS, Listing
+from league.store.owner import LISTING, Listing
+from league.store.segments import ROWS
 from league.store.store import Store
 from league.training import probe as probe_module
 from league.training import recent, saving, training
 from tests.helpers import processes
 from tests.helpers.cases import cases
-from tests.helpers.runs import ROOT, SETS, Notes, learned, stages, status, train
+from tests.helpers.runs import SETS, Notes, learned, stages, status, train
 from tests.helpers.sizes import SMALL_ROLLOUT, as_options
 from tests.helpers.stores import empty_store, make_gate, make_run, make_snapshot
 
@@ -147,14 +147,6 @@ def test_stops_at_any_update_change_nothing(case: str, tmp_path: Path, monkeypat
 def noisy(rows: int, options: Any) -> Noisy:
     """The noisy game with a game's options."""
     return Noisy(rows, registry._resolve("matrix", options))
-
-
-def test_a_run_gives_the_global_generators_back(tmp_path: Path) -> None:
-    """What a process draws after a training is what it would have drawn without it."""
-    states = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
-    train(tmp_path, "short", "run.total_steps=128")
-    assert random.getstate() == states[0] and torch.equal(torch.get_rng_state(), states[2])
-    assert json.dumps(np.random.get_state(legacy=False), default=str) == json.dumps(states[1], default=str)
 
 
 @pytest.mark.slow
@@ -319,44 +311,6 @@ def test_a_disk_that_gives_back_something_else_is_found(tmp_path: Path, monkeypa
     with pytest.raises(SnapshotError, match="reads back otherwise: the disk is failing"):
         save_state(tmp_path, {"x": torch.arange(8.0)})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-THRIFT = """
-import resource, sys
-from pathlib import Path
-import torch
-from league.snapshots.state import load_state, save_state
-size = 300 * 2**20
-tree = {"x": torch.ones(size // 4), "y": [torch.zeros(1000)]}
-save_state(Path(sys.argv[1]) / "first", {"y": tree["y"]})
-load_state(Path(sys.argv[1]) / "first")
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_DATA, (used + size // 2, resource.RLIM_INFINITY))
-save_state(Path(sys.argv[1]), tree)
-resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert torch.equal(load_state(Path(sys.argv[1]))["x"], tree["x"])
-print(sum(path.stat().st_size for path in Path(sys.argv[1]).glob("*.safetensors")) // 2**20)
-"""
-
-
-def python(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs `code` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=cwd or ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit needs Linux")
-def test_a_state_is_saved_without_a_copy(tmp_path: Path) -> None:
-    """300 MiB are saved, read back and compared where only half as much memory is left."""
-    done = python(THRIFT, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "300\n"
 
 
 # What a run takes of the disk
@@ -567,26 +521,6 @@ def test_a_read_only_folder_can_be_read_and_says_what_cannot(tmp_path: Path) -> 
     resume(folder)
 
 
-def flush_without_rights() -> None:
-    """Writes to a run that cannot be written."""
-    drop_override()
-    folder = Folder(Path("a"), print)
-    folder.add_metrics(1, 1, {"loss": 1.0})
-    assert not folder.flush() and folder.num_waiting == 1
-    with pytest.raises(StoreError) as caught:
-        folder.flush(force=True)
-    print(caught.value)
-
-
-def test_a_store_that_became_read_only_stops_no_training(tmp_path: Path) -> None:
-    """When the rights to it are taken away, rows wait in memory and one line at the end says what to do."""
-    empty_store(tmp_path / "runs").begin_run(make_run())
-    done = with_read_only(tmp_path / "runs", flush_without_rights)
-    assert done.returncode == 0, done.stderr
-    waits, refused = done.stdout.splitlines()
-    assert waits.startswith("1 rows wait in memory, tried again in 3 s: a/rows") and "rights" in refused
-
-
 # The clock
 
 
@@ -636,10 +570,3 @@ def test_champions_and_attempts_are_counted_not_timed(tmp_path: Path, monkeypatc
         gate = make_gate(f"late{attempt}", challenger="hash100", begun_at=next(times))
         assert store.gate_begins(gate).attempt == attempt
     assert [gate.gate for gate in store.gates("a")] == ["g1", "g2", "late1", "late2"]
-
-
-def test_names_of_evaluations_never_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At one and the same time, as after a clock was set back, two evaluations have two names."""
-    monkeypatch.setattr(records, "now", lambda: datetime(2030, 1, 1, tzinfo=UTC))
-    names = {records.unique_name("evaluation") for _ in range(100)}
-    assert len(names) == 100 and all(name.startswith("evaluation-20300101-000000-") for name in names)

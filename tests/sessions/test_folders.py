@@ -23,7 +23,7 @@ from league.sessions import folders
 from league.sessions.retention import prune
 from league.snapshots import state as states
 from league.store import folder as owners
-from league.store.folder import IDENTITY, STATUS
+from league.store.owner import IDENTITY, STATUS
 from league.store.store import Store
 from league.training.learner import Learner
 from tests.helpers import processes

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 import league
 from league.arena.agents import find_agent
 from league.boards.naming import best_snapshot
-from league.errors import LeagueError, StoreError, UsageError
+from league.errors import StoreError, UsageError
 from league.sessions import retention
 from league.sessions.retention import holdings, milestones, prune, reasons_to_stay
-from league.store.locks import alone
 from league.store.rows import GateRow
 from tests.helpers.stores import Filled, make_gate
 
@@ -53,6 +52,11 @@ def store(trained: Path, tmp_path: Path) -> Filled:
 def on_disk(store: Filled, run: str = "matrix-1") -> list[int]:
     """The steps of the snapshots whose folders are there."""
     return sorted(int(path.name) for path in (store.path / run / "snapshots").iterdir())
+
+
+def row_at(store: Filled, step: int) -> Any:
+    """The snapshot of that step."""
+    return next(row for row in store.snapshots("matrix-1") if row.step == step)
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -142,18 +146,11 @@ def test_pruning_deletes_files_and_keeps_rows(store: Filled) -> None:
     assert not again[0].goes and on_disk(store) == left
 
 
-def test_a_dry_run_changes_nothing(store: Filled) -> None:
-    """Every file of the store and the run is the same afterwards."""
-    before = files_below(store.path)
-    (dry,) = prune(store, keep=1, is_dry=True)
-    assert dry.goes and files_below(store.path) == before
-
-
 def test_a_pruned_agent_is_rated_but_does_not_play(store: Filled) -> None:
     """It is refused by name in every command that loads it, while `matchup` still knows it."""
     (done,) = prune(store, "matrix-1", 1)
     step = done.goes[-1].step
-    row = store.find_snapshot("matrix-1", step)
+    row = row_at(store, step)
     name = f"matrix-1@{step}"
     for call in (
         lambda: league.load(name, store=store.path),
@@ -214,11 +211,6 @@ def test_a_run_that_can_go_on_keeps_its_pool(store: Filled, monkeypatch: pytest.
     assert prune(store, "matrix-1", 1)[0].goes
 
 
-def test_every_pool_that_a_stage_carries_on_is_kept() -> None:
-    """Of the stages in the source, it is test50k whose finished runs 10m carries on."""
-    assert retention.settings.continued_stages() == {"10m": "test50k"}
-
-
 @pytest.mark.slow
 def test_a_pruned_run_is_not_carried_on(store: Filled) -> None:
     """A longer stage would draw from the whole pool, so it begins again and says why; resuming is refused."""
@@ -251,7 +243,7 @@ def test_pruning_stays_in_the_runs_folder(store: Filled, tmp_path: Path) -> None
     (going, *_), outside = prune(store, "matrix-1", 1, is_dry=True)[0].goes, tmp_path / "mine"
     outside.mkdir()
     (outside / "precious").write_text("x")
-    folder = store.path / store.find_snapshot("matrix-1", going.step).path
+    folder = store.path / row_at(store, going.step).path
     shutil.move(folder, tmp_path / "aside")
     folder.symlink_to(outside)
     with pytest.raises(StoreError, match=rf"{going.step}: is a link, and a run is written in its own folder"):
@@ -263,9 +255,9 @@ def test_pruning_stays_in_the_runs_folder(store: Filled, tmp_path: Path) -> None
 def test_files_that_are_merely_missing_are_not_marked(store: Filled) -> None:
     """A disk that is away for a while is no pruning: the rows stay as they are."""
     (going, *_) = prune(store, "matrix-1", 1, is_dry=True)[0].goes
-    shutil.rmtree(store.path / store.find_snapshot("matrix-1", going.step).path)
+    shutil.rmtree(store.path / row_at(store, going.step).path)
     prune(store, "matrix-1", 1)
-    assert store.find_snapshot("matrix-1", going.step).pruned_at is None
+    assert row_at(store, going.step).pruned_at is None
     assert prune(store, keep=1)[0].goes == ()
 
 
@@ -279,13 +271,3 @@ def test_calls_that_cannot_be_are_refused(run: str, keep: int, words: str, store
     with pytest.raises(UsageError, match=words):
         prune(store, run, keep)
     assert files_below(store.path) == before
-
-
-def test_a_run_that_another_process_has_is_refused(store: Filled) -> None:
-    """Whoever holds the run's lock is left in peace."""
-    with (
-        alone("matrix-1", store.path / "matrix-1"),
-        pytest.raises(LeagueError, match="run=matrix-1: another process trains it, or prunes it"),
-    ):
-        prune(store, "matrix-1", 1)
-    assert len(on_disk(store)) == 17

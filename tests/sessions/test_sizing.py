@@ -14,9 +14,9 @@ from league import device as device_module
 from league.bench import parts_of
 from league.config import Layer, updates
 from league.config.models import Config
-from league.device import DeviceMemory, is_out_of_memory, read_memory
 from league.envs import registry
 from league.errors import ConfigError
+from league.runtime.device import DeviceMemory, is_out_of_memory, read_memory
 from league.sessions import settling, sizing
 from league.sessions.settling import settle
 from league.store.store import Store

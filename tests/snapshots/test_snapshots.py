@@ -18,8 +18,9 @@ import safetensors.torch
 import torch
 
 from league.errors import SnapshotError
+from league.runtime.disk import clean, write_atomic
 from league.snapshots import io
-from league.snapshots.files import MANIFEST, WEIGHTS, clean, write_atomic
+from league.snapshots.files import MANIFEST, WEIGHTS
 from league.snapshots.io import Frozen, content_hash, load, save
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_from_json, spec_to_json
 from league.snapshots.writer import SnapshotWriter
@@ -195,7 +196,7 @@ def test_killed_writer_leaves_only_what_clean_removes(tmp_path: Path) -> None:
     code = """
         import os, sys, torch
         from tests.snapshots.test_snapshots import about
-        from league.snapshots.files import write_atomic
+        from league.runtime.disk import write_atomic
         from league.snapshots.io import save
         os.rename = os.replace = lambda *_: os._exit(9)
         if sys.argv[2] == "folder":

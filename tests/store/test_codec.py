@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from league.snapshots.agent import MAX_SEED
-from league.store.codec import KINDS, MAX_MATCH_SEED, as_arrays, from_columns, key_of, replay_columns, to_columns
+from league.store.codec import MAX_MATCH_SEED, as_arrays, from_columns, to_columns
 from league.store.rows import (
     AgentRow,
     EventRow,
@@ -44,12 +44,6 @@ def test_a_row_comes_back_from_its_columns(row: Any) -> None:
     assert from_columns(type(row), names, [columns[name] for name in names]) == row
 
 
-def test_a_moment_is_utc_in_its_column() -> None:
-    """A moment of another zone is the same moment."""
-    elsewhere = AT.astimezone(timezone(timedelta(hours=5)))
-    assert to_columns(make_run(started_at=elsewhere))["started_at"] == AT.replace(tzinfo=None)
-
-
 def test_a_text_that_is_no_unicode_is_stored_spelt_out(tmp_path: Path) -> None:
     """An exception of a user's code, and a path, may hold lone surrogates, which files do not take."""
     event = EventRow("a", 1, None, "code_failed", "ValueError: \ud800 é", AT)
@@ -61,33 +55,6 @@ def test_a_text_that_is_no_unicode_is_stored_spelt_out(tmp_path: Path) -> None:
     store.flush(force=True)
     assert [row.message for row in store.events("a")] == ["ValueError: \\ud800 é"]
     assert [row.agent_id for row in store.agents("g")] == ["bot:\\ud800"]
-
-
-def test_columns_that_no_row_has_are_refused() -> None:
-    """A column under another name, one too many or one missing is an error, not a value in a wrong field."""
-    columns = to_columns(AgentRow("bot:based", "bot", "bot:based", "g"))
-    for wrong in (columns | {"place": 1}, {name: columns[name] for name in ("agent_id", "name", "game_id")}):
-        with pytest.raises(TypeError):
-            from_columns(AgentRow, list(wrong), list(wrong.values()))
-
-
-MATCH = make_match(replay="moves")
-
-
-@pytest.mark.parametrize(
-    ("kind", "row", "key"),
-    [
-        ("match", to_columns(MATCH, finished_at=AT), ("a", "training", 1, 0, 0)),
-        ("replay", replay_columns(MATCH, to_columns(MATCH))[0], ("a", "training", 1, 0, 0)),
-        ("rating", to_columns(ROWS[5], rated_at=AT), ("a", 1, "g", "sample", 0.0, "elo", "h")),
-        ("event", to_columns(ROWS[8]), ()),
-    ],
-)
-def test_a_row_has_every_column_of_its_kind(kind: str, row: dict[str, Any], key: tuple[Any, ...]) -> None:
-    """What is written is found by name, and a row replaces another one by its key alone."""
-    arrays = as_arrays(kind, [row, row])
-    assert list(arrays) == list(KINDS[kind]) and {len(array) for array in arrays.values()} == {2}
-    assert key_of(kind, row) == key
 
 
 def test_a_match_may_have_any_seed_of_64_bits_and_a_user_of_63() -> None:

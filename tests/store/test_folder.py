@@ -16,11 +16,13 @@ import pytest
 
 from league.errors import StoreError
 from league.store import folder as folders
+from league.store import owner
 from league.store.folder import Folder
-from league.store.segments import Listing, Segment
+from league.store.owner import Listing
+from league.store.segments import Segment
 from league.store.store import Store
 from tests.helpers.cases import cases
-from tests.helpers.stores import Filled, empty_store, make_match, make_run, make_snapshot, python
+from tests.helpers.stores import Filled, empty_store, make_match, make_run, make_snapshot
 
 
 @pytest.fixture
@@ -71,15 +73,6 @@ def test_flush_waits_three_seconds_unless_it_must(store: Filled, monkeypatch: py
     assert ordinals(store) == [0, 1, 2, 3]
 
 
-def test_a_change_of_status_is_written_at_once(store: Filled) -> None:
-    """Steps can wait for the next write; a run's end cannot."""
-    folder = store.folder("a")
-    folder.note(status="running", steps=5)
-    assert store.find_run("a").steps == 0
-    folder.note(status="stopped")
-    assert (store.find_run("a").steps, store.find_run("a").status) == (5, "stopped")
-
-
 @pytest.mark.parametrize("refused", ["segment", "listing"])
 def test_a_write_is_whole_or_not_at_all(
     store: Filled, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refused: str
@@ -89,7 +82,7 @@ def test_a_write_is_whole_or_not_at_all(
     folder, clock = store.folder("a"), [time.monotonic()]
     folder.add_matches([make_match()])
     folder.flush(force=True)
-    before = files(folder.path), listed(folder.path)
+    before = listed(folder.path)
     folder.add_matches([make_match(ordinal=1)])
     folder.add_event(1, "note", "x")
     with monkeypatch.context() as patch:
@@ -104,7 +97,10 @@ def test_a_write_is_whole_or_not_at_all(
         def refuse_all(*given: object, **more: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        patch.setattr(folders, f"write_{refused}", refuse if refused == "segment" else refuse_all)
+        if refused == "segment":
+            patch.setattr(folders, "write_segment", refuse)
+        else:
+            patch.setattr(owner, "write_atomic", refuse_all)
         with pytest.raises(StoreError, match=r"no room|No space left"):
             folder.flush(force=True)
         clock[0] += 100
@@ -114,77 +110,12 @@ def test_a_write_is_whole_or_not_at_all(
             assert not folder.flush()
             tries += [clock[0]] * (len(caplog.messages) - told)
             clock[0] += 1
-    assert caplog.messages[0].startswith("2 rows wait in memory, tried again in 3 s: ")
+    assert caplog.messages[0].startswith("a: rows wait to be written, tried again in 3 s: ")
     assert "\n" not in "".join(caplog.messages)
     assert [round(later - sooner) for sooner, later in itertools.pairwise(tries)] == [3, 6, 12, 24, 48, 60]
-    assert (files(folder.path), listed(folder.path)) == before and ordinals(store) == [0] and folder.num_waiting == 2
+    assert listed(folder.path) == before and ordinals(store) == [0]
     folder.flush(force=True)
     assert ordinals(store) == [0, 1] and len(store.events("a")) == 1
-
-
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from league.store.folder import Folder
-from tests.helpers.stores import make_match
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-said = []
-folder = Folder(Path(sys.argv[1]), said.append)
-resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.RLIM_INFINITY))
-folder.add_matches(make_match(ordinal=i, metrics={"x": (i * 0.1, i * 0.3)}) for i in range(30000))
-assert not folder.flush() and folder.num_waiting == 30000 and len(said) == 1
-try:
-    folder.flush(force=True)
-except Exception as error:
-    print(type(error).__name__, str(error).count(chr(10)))
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-folder.flush(force=True)
-"""
-
-
-def test_a_full_disk_loses_nothing(store: Filled) -> None:
-    """A write that does not fit is told or raised in one line, and is made whole once there is room."""
-    with python(FULL, store.path / "a") as process:
-        assert process.stdout is not None
-        assert process.communicate(timeout=60)[0].splitlines() == ["StoreError 0"]
-    assert ordinals(store) == list(range(30000)) and files(store.path / "a") == listed(store.path / "a").names
-
-
-WRITE = """
-import sys
-from pathlib import Path
-from league.store.folder import Folder
-from tests.helpers.stores import make_match
-folder, update = Folder(Path(sys.argv[1]), print), int(sys.argv[2])
-while True:
-    folder.add_matches(make_match(update=update, ordinal=i) for i in range(50))
-    folder.add_metrics(update, update, {"loss": 1.0})
-    folder.flush(force=True)
-    if update % 3 == 0:
-        folder.prepare()
-        folder.commit()
-    print(update, flush=True)
-    update += 1
-"""
-
-
-@pytest.mark.parametrize("kills", cases(2, slow=[12]))
-def test_a_killed_writer_loses_nothing_that_it_had_written(store: Filled, kills: int) -> None:
-    """After kill -9 at random moments every acknowledged write is there, and every write is whole."""
-    rng, last = random.Random(1), 0
-    for _ in range(kills):
-        with python(WRITE, store.path / "a", last + 1) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(rng.uniform(0.1, 0.5))
-            process.kill()
-            said = process.stdout.read().split()
-        last = int(said[-1]) if said else last + 1
-        rows = dict(store.query('SELECT "update", count(*) FROM match GROUP BY ALL')[1])
-        metrics = {row[0] for row in store.query('SELECT "update" FROM metric')[1]}
-        assert set(rows) == metrics and set(rows.values()) == {50}
-        assert set(range(1, last + 1)) <= set(rows)
-        last = max(rows)
 
 
 # How segments become few, and states bring theirs back
@@ -254,27 +185,6 @@ def test_a_state_brings_back_what_was_listed_and_keeps_events_before_it(store: F
     assert folder.restore(None, -1) == 0 and not store.snapshots("a") and not store.events("a")
 
 
-def test_what_a_state_cannot_get_back_is_told(store: Filled) -> None:
-    """A list of rows that is none is one line, and each of its files that is damaged or missing is named with rows."""
-    folder = store.folder("a")
-    for update in (1, 2):
-        folder.add_matches(make_match(update=update, ordinal=i) for i in range(4 // update))
-        folder.prepare()
-        folder.commit()
-    covered = folder.prepare()
-    with pytest.raises(StoreError, match="the saved state's list of rows is damaged") as caught:
-        folder.restore({**covered, "segments": [1]}, 1)
-    assert "\n" not in str(caught.value) and ordinals(store) == [0, 1, 2, 3, 0, 1]
-    assert folder.damaged(covered) == []
-    first, second = (folder.path / "rows" / segment["name"] for segment in covered["segments"]["match"])
-    first.write_bytes(second.read_bytes())
-    second.unlink()
-    assert folder.damaged(covered) == [
-        (f"{first}: damaged, or another file (its sha256 differs)", 4),
-        (f"{second}: No such file or directory", 2),
-    ]
-
-
 def test_who_reads_has_a_minute(store: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that were merged stay for those whose reading began before, through any number of states."""
     folder, clock = store.folder("a"), [time.monotonic()]
@@ -293,16 +203,3 @@ def test_who_reads_has_a_minute(store: Filled, monkeypatch: pytest.MonkeyPatch) 
     folder.prepare()
     folder.commit()
     assert ordinals(store) == list(range(8)) and files(folder.path) == listed(folder.path).names
-
-
-def test_a_close_leaves_one_segment_of_each_kind(store: Filled) -> None:
-    """What was written in many parts is one file for the next reader, and nothing else is named."""
-    folder = store.folder("a")
-    for i in range(5):
-        folder.add_matches([make_match(ordinal=i)])
-        folder.add_event(1, "note", str(i))
-        folder.flush(force=True)
-    folder.add_matches([make_match(ordinal=5)])
-    folder.close()
-    assert {kind: len(found) for kind, found in listed(folder.path).segments.items()} == {"match": 1, "event": 1}
-    assert ordinals(store) == list(range(6)) and len(store.events("a")) == 5

@@ -90,26 +90,6 @@ def owner(folder: Path) -> Iterator[Callable[[], int]]:
     os.close(writer)
 
 
-def test_a_dead_machines_lock_is_taken_over(
-    tmp_path: Path, become: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is refused by name; `take_over` ends it, since it is silent, and its owner writes no more."""
-    path, said = tmp_path / LOCK, list[str]()
-    become("first")
-    with owner(tmp_path) as tried:
-        become("second")
-        assert is_held(path) is True
-        with pytest.raises(UsageError, match=r"another process on first .* --take-over"), alone("it", tmp_path):
-            pass
-        monkeypatch.setattr(locks, "SILENT_SECONDS", 0.5)
-        take_over(path, said.append)
-        assert "of first" in said[0] and files(tmp_path) == []
-        with held(path):
-            assert tried() == 7
-            check_owned(tmp_path)
-    assert files(tmp_path) == []
-
-
 def test_a_live_machines_lock_is_not_taken_over(
     tmp_path: Path, become: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

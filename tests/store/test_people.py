@@ -185,6 +185,10 @@ PGN_CASES: dict[str, tuple[str, list[tuple[str, str, int]]]] = {
         [("a", "b", 0), ("a", "b", 1)],
     ),
     "a comment before all": ("; by hand\n{ several\nlines }\n" + TAGS.format("a", "b", "1-0"), [("a", "b", 0)]),
+    "an escape line, escaped quotes, CRLF": (
+        "\ufeff% not a tag\r\n" + TAGS.format('A \\"the\\" \\\\ one', "b", "1-0").replace("\n", "\r\n"),
+        [('A "the" \\ one', "b", 0)],
+    ),
     "tags' cases": (TAGS.format("a", "b", "1-0").replace("White", "WHITE"), [("a", "b", 0)]),
     "brackets in comments and moves": (
         TAGS.format("a", "b", "1-0") + "\n1. e4 { [White no]\n[Black no] } e5 [%clk 1] 1-0\n",

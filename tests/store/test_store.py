@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from league.errors import StoreError, UsageError
-from league.maths.record import Record
 from league.store.folder import Folder
 from league.store.rows import AgentRow, GameRow, RatingRow, ReplayRow, RewardTerm
 from league.store.store import Store
@@ -137,7 +135,7 @@ def test_names_are_data(store: Filled, name: str) -> None:
     folder.add_game(GameRow(name, name, name, name, name, 0.1))
     folder.flush(force=True)
     assert (store.find_run("a").parent, store.snapshots("a")[0].parent) == (name, name)
-    assert store.training_records("a") == {f"bot:{name}": Record(1, 0, 0)}
+    assert store.matches("a", "training")[0].agents == ("a", f"bot:{name}")
     assert {agent.name for agent in store.agents(name)} == {name, "a@100"}
     assert store.game(name) == GameRow(name, name, name, name, name, 0.1)
     assert store.metric("a", name) == [(2, 0.5)]
@@ -159,24 +157,6 @@ def test_a_store_may_lie_in_any_folder(tmp_path: Path, name: str) -> None:
     assert folder_a.restore(None, 5) == 3 and len(store.events("a")) == 1, "the event of an update before stays"
 
 
-def test_the_same_key_replaces(store: Filled) -> None:
-    """A match of the same run, kind, update, row and ordinal replaces the one that waits."""
-    others = [make_match(kind="evaluation"), make_match(update=2), make_match(row=1), make_match(ordinal=1)]
-    store.add_matches([make_match(winner=1), make_match(winner=DRAW), *others, make_match(run="b")])
-    store.flush(force=True)
-    found = store.matches("a", "training")
-    assert [(m.update, m.row, m.ordinal) for m in found] == [(1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)]
-    assert found[0] == make_match(winner=DRAW)
-    assert len(store.matches("a", "evaluation")) == len(store.matches("b", "training")) == 1
-
-
-def test_metrics_in_sql(store: Filled) -> None:
-    """A behaviour metric can be summed in SQL: `metrics['damage'][1]` is seat 0's."""
-    store.add_matches(make_match(row=i, metrics={"damage": (float(i), -1.0)}) for i in range(4))
-    store.flush(force=True)
-    assert store.query("SELECT sum(metrics['damage'][1]), sum(metrics['damage'][2]) FROM match")[1] == [(6.0, -4.0)]
-
-
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
@@ -196,57 +176,6 @@ def test_impossible_matches_are_refused_at_once(store: Filled, changes: dict[str
     assert store.owner("").num_waiting == 0
 
 
-def test_runs_are_kept_with_their_progress(store: Filled) -> None:
-    """A run comes back as it was begun; progress changes only what is given; an unknown one is refused by name."""
-    game = {"game_address": "/there/game.py:Duel", "game_version": "1"}
-    run = make_run(parent="b", preset="fast", config='{"a": {"b": 1}}', **game)
-    store.begin_run(run)
-    found = store.find_run("a")
-    same = {name: getattr(found, name) for name in ("id", "started_at", "updated_at")}
-    assert found == replace(run, **same) and found.env == "/there/game.py:Duel" and len(found.id) == 32
-    store.update_run("a", steps=7)
-    store.update_run("a", update=3)
-    store.update_run("a", status="finished")
-    after = store.find_run("a")
-    assert (after.status, after.steps, after.update, after.started_at) == ("finished", 7, 3, found.started_at)
-    assert after.updated_at > found.started_at
-    with pytest.raises(UsageError, match=r"no run `aa`.*did you mean `a`"):
-        store.find_run("aa")
-
-
-def test_snapshots_are_found_by_run_and_step(store: Filled) -> None:
-    """Snapshots come back in step order and become agents named RUN@STEP; a missing one is refused by name."""
-    store.begin_run(make_run())
-    first, second = make_snapshot(step=100), make_snapshot(step=900, parent="hash100")
-    store.add_snapshot(second)
-    store.add_snapshot(first)
-    store.add_agent(AgentRow("bot:based", "bot", "bot:based", "g"))
-    store.flush(force=True)
-    assert store.snapshots("a") == [first, second]
-    assert store.find_snapshot("a", 900) == second
-    assert [(agent.kind, agent.name) for agent in store.agents("g")] == [
-        ("bot", "bot:based"),
-        ("snapshot", "a@100"),
-        ("snapshot", "a@900"),
-    ]
-    with pytest.raises(UsageError, match=r"no snapshot `a@90`.*did you mean `900`"):
-        store.find_snapshot("a", 90)
-
-
-def test_a_pruned_snapshot_keeps_its_row_and_the_first_time(store: Filled) -> None:
-    """The mark is set at once on the steps given, and a second pruning does not move it."""
-    store.begin_run(make_run())
-    for step in (100, 200, 300):
-        store.add_snapshot(make_snapshot(step=step))
-    store.flush(force=True)
-    store.mark_pruned("a", [100, 300])
-    first = store.find_snapshot("a", 100).pruned_at
-    assert first is not None and first.tzinfo is not None
-    assert [row.step for row in store.snapshots("a") if row.pruned_at] == [100, 300]
-    store.mark_pruned("a", [100, 200])
-    assert store.find_snapshot("a", 100).pruned_at == first != store.find_snapshot("a", 200).pruned_at
-
-
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b", "a/200", "b/100", "", "a/100x"])
 def test_snapshot_paths_stay_in_the_folder(path: str) -> None:
     """A snapshot's path that is absolute, climbs out, or is that of another step or run is refused."""
@@ -255,7 +184,7 @@ def test_snapshot_paths_stay_in_the_folder(path: str) -> None:
 
 
 def test_training_games_follow_the_key(store: Filled) -> None:
-    """Training games come in key order with the learner's score, whichever seat it had; records add them up.
+    """Training games come in key order with the learner's score, whichever seat it had.
 
     Those of lessons that were another game are out.
     """
@@ -273,7 +202,6 @@ def test_training_games_follow_the_key(store: Filled) -> None:
     store.flush(force=True)
     games = [("h", 0.5), ("h", 0.0), ("bot:based", 1.0), ("bot:based", 0.0)]
     assert store.training_games("a") == [(*game, None) for game in games]
-    assert store.training_records("a") == {"bot:based": Record(1, 0, 1), "h": Record(0, 1, 1)}
 
 
 def test_reward_terms_are_the_learners_and_its_opponents(store: Filled) -> None:
@@ -387,24 +315,6 @@ def test_gates_count_attempts_and_keep_the_champion(store: Filled) -> None:
     assert store.champion("a") is None
 
 
-@pytest.mark.parametrize("years", [-30, 30])
-def test_a_clock_that_is_set_orders_nothing(store: Filled, monkeypatch: pytest.MonkeyPatch, years: int) -> None:
-    """Runs, gates, agents' names and champions come in the order in which they began, whatever the clock said."""
-    for number, name in enumerate("abc"):
-        moment = datetime(2026 + number * years, 1, 1, tzinfo=UTC)
-        for module in ("store", "folder"):
-            monkeypatch.setattr(f"league.store.{module}.now", lambda moment=moment: moment)
-        store.begin_run(make_run(name))
-        store.add_snapshot(make_snapshot(name, agent_id="shared"))
-        store.flush()
-        gate = store.gate_begins(make_gate(f"g{name}", challenger="shared"))
-        assert gate.attempt == 1, "the one before was promoted"
-        won = replace(gate, decision="passed", is_promoted=True)
-        assert store.end_gate(won, store.champion("a")).is_promoted
-    assert [run.run for run in store.runs()] == [gate.gate[1:] for gate in store.gates()] == ["a", "b", "c"]
-    assert [agent.name for agent in store.agents("g")] == ["a@100"] and store.champion("a") == "shared"
-
-
 def test_a_gate_ends_once(store: Filled) -> None:
     """What came first counts."""
     gate = store.gate_begins(make_gate(run=None))
@@ -425,12 +335,6 @@ def test_a_folder_that_is_no_utf8_is_refused(tmp_path: Path, monkeypatch: pytest
             with pytest.raises(StoreError, match="only paths that are UTF-8; rename the folder"):
                 way(named)
     assert os.listdir(folder) == []
-
-
-def test_a_store_is_called_as_one_likes(tmp_path: Path) -> None:
-    """The catalogue stands for the folder that it is in; any other name is a folder's."""
-    assert Store.create(tmp_path / "league.duckdb").path == tmp_path
-    assert Store.create(tmp_path / "mine.duckdb").path == tmp_path / "mine.duckdb"
 
 
 @pytest.mark.parametrize(
@@ -454,7 +358,7 @@ def test_a_place_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None
     """A store at or below a file is refused in one line."""
     (tmp_path / "file").touch()
     for path in ("file", "file/runs"):
-        with pytest.raises(StoreError, match=r"no store can be made at .*; pass another --store"):
+        with pytest.raises(StoreError, match="no store can be made"):
             Store.create(tmp_path / path)
 
 
@@ -560,16 +464,6 @@ def test_a_query_s_wrong_names_get_the_right_ones(store: Filled, statement: str,
     with pytest.raises(UsageError) as caught:
         store.query(statement)
     assert told in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_queries_that_read(store: Filled) -> None:
-    """SELECT, FROM, VALUES, WITH, DESCRIBE and EXPLAIN give columns and rows; a limit cuts."""
-    store.begin_run(make_run())
-    assert store.query("SELECT run, steps FROM run;") == (["run", "steps"], [("a", 0)])
-    assert store.query("WITH x AS (VALUES (1)) FROM x")[1] == [(1,)]
-    assert store.query("DESCRIBE run")[1][0][0] == "run"
-    assert len(store.query("EXPLAIN SELECT * FROM run")[1]) == 1
-    assert store.query("SELECT i FROM range(10) t(i)", limit=3)[1] == [(0,), (1,), (2,)]
 
 
 def test_queries_too_long_or_too_large_are_stopped(store: Filled) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from league.boards.standings import leaderboard
 from league.errors import UsageError
-from league.store.folder import Configured, Folder
+from league.store.folder import Folder
+from league.store.owner import Configured
 from league.store.rows import ImportRow, LearnerRow
 from league.store.store import Store
 from tests.helpers import processes
@@ -206,7 +207,7 @@ def test_the_newest_settings_are_those_of_the_highest_number(store: Filled) -> N
         (b"", "damaged"),
         (b"\xff\x00", "damaged"),
         (b"[" * 50_000, "damaged"),
-        (b'{"format": 2, "more": 1}', "a newer league wrote it (format 2, this one knows 1); install that one"),
+        (b'{"format": 2, "more": 1}', "another league wrote it (format 2, this one knows 1); install that one"),
         (None, "Is a directory"),
     ],
     ids=["empty", "bytes", "deep", "newer", "folder"],

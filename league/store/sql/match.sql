@@ -91,19 +91,6 @@ SEMI JOIN run USING (run, game_id)
 WHERE kind = 'training' AND ($run::VARCHAR IS NULL OR run = $run) AND ($game_id::VARCHAR IS NULL OR game_id = $game_id)
 ORDER BY run, "update", "row", ordinal;
 
--- name: training_records
--- A run's training games against each opponent, without those of lessons that were another game: won, drawn and lost by
--- the learner.
-SELECT
-    if(seat0_agent = run, seat1_agent, seat0_agent) AS opponent,
-    count(*) FILTER (winner IS NOT NULL AND (winner = 0) = (seat0_agent = run)) AS wins,
-    count(*) FILTER (winner IS NULL) AS draws,
-    count(*) FILTER (winner IS NOT NULL AND (winner = 0) <> (seat0_agent = run)) AS losses
-FROM match
-WHERE run = $run AND kind = 'training' AND game_id = (SELECT run.game_id FROM run WHERE run.run = $run)
-GROUP BY opponent
-ORDER BY opponent;
-
 -- name: training_seats
 -- A run's training games from either seat, without those of lessons that were another game: the learner's seat, and what
 -- it won, drew and lost.

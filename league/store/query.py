@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from league.errors import StoreError, UsageError, nearest
-from league.store.segments import quoted
-from league.store.view import Cursor, DatabaseError, FileError, Interrupted, first_line
+from league.store.segments import first_line, quoted
+from league.store.view import Cursor, DatabaseError, FileError, Interrupted
 
 QUERY_SECONDS = 30.0
 _POLL_SECONDS = 0.2
@@ -25,40 +24,16 @@ _NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _ROWS_AT_ONCE = 256
 
 
-def check_length(statement: str) -> None:
-    """Refuses a statement that would be parsed for too long.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if len(statement) > MAX_QUERY_CHARACTERS:
-        raise UsageError(
-            f"the query has {len(statement):,} characters, more than {MAX_QUERY_CHARACTERS:,}; ask in several"
-        )
-
-
-def ask(
-    con: Cursor,
-    statement: str,
-    limit: int | None,
-    seconds: float,
-) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Runs one SELECT or EXPLAIN on a connection that is read-only; the columns' names and the rows.
-
-    Args:
-        con: the connection.
-        statement: what was typed.
-        limit: the most rows that are wanted; without it a result of more than 1,000,000 rows is refused.
-        seconds: that it may take.
+def ask(con: Cursor, statement: str, limit: int | None, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Runs one SELECT or EXPLAIN on a read-only connection (`Reader.query`); the columns' names and the rows.
 
     Raises:
         UsageError: it is not one read, not SQL, or its result is too large.
         StoreError: it took too long.
     """
-    reasons: list[str] = []
     try:
         is_select = _refuse_all_but_a_read(con, statement)
-        with _timed(con, seconds, reasons):
+        with _timed(con, seconds):
             if is_select:  # within another query nothing writes, as COPY and DELETE in WITH would
                 con.execute(f"EXPLAIN FROM query({quoted(statement)})")
             result = con.execute(statement)
@@ -70,7 +45,7 @@ def ask(
                     )
             rows = _fetch(result, MAX_QUERY_ROWS + 1 if limit is None else limit)
     except Interrupted:
-        raise StoreError(f"the query was stopped: {reasons[0]}") from None
+        raise StoreError(f"the query was stopped: it took longer than {seconds:g} s; ask for less") from None
     except (OverflowError, ValueError) as error:
         raise UsageError(
             f"the query's result has a value that cannot be shown ({first_line(error)}); cast it, as in x::VARCHAR"
@@ -94,16 +69,14 @@ def _with_names(con: Cursor, error: Exception) -> str:
 
 
 @contextmanager
-def _timed(con: Cursor, seconds: float, reasons: list[str]) -> Iterator[None]:
-    """Within it the connection is interrupted once it has taken too long, until it heeds that; `reasons` gets why."""
-    is_over, began = threading.Event(), time.monotonic()
+def _timed(con: Cursor, seconds: float) -> Iterator[None]:
+    """Within it the connection is interrupted once it has taken too long, until it heeds that."""
+    is_over = threading.Event()
 
     def watch() -> None:
-        while not is_over.wait(_POLL_SECONDS):
-            taken = time.monotonic() - began
-            if not reasons and taken > seconds:
-                reasons.append(f"it took longer than {seconds:g} s; ask for less")
-            if reasons:
+        if not is_over.wait(seconds):
+            con.interrupt()
+            while not is_over.wait(_POLL_SECONDS):
                 con.interrupt()
 
     callback = threading.Thread(target=watch, daemon=True)
@@ -116,11 +89,7 @@ def _timed(con: Cursor, seconds: float, reasons: list[str]) -> Iterator[None]:
 
 
 def _fetch(result: Cursor, most: int) -> list[tuple[Any, ...]]:
-    """The first `most` rows.
-
-    Raises:
-        UsageError: they hold more than `MAX_QUERY_BYTES`.
-    """
+    """The first `most` rows."""
     rows: list[tuple[Any, ...]] = []
     size = 0
     while len(rows) < most:
@@ -145,6 +114,10 @@ def _size(value: Any) -> int:
 
 def _refuse_all_but_a_read(con: Cursor, statement: str) -> bool:
     """Returns whether it is a SELECT, else it is an EXPLAIN."""
+    if len(statement) > MAX_QUERY_CHARACTERS:
+        raise UsageError(
+            f"the query has {len(statement):,} characters, more than {MAX_QUERY_CHARACTERS:,}; ask in several"
+        )
     try:
         statement.encode()  # DuckDB takes no text that UTF-8 cannot hold
         kinds = [found.type.name for found in con.extract_statements(statement)]

@@ -1,0 +1,174 @@
+"""What an owner's folder says of it: who it is, its settings, how far it is, and which of its rows count.
+
+An owner is a run, a league, evaluations of one caller, a gate or an import. `run.json` is written once; each beginning
+and each resume of a run writes a `config-NNN.json`; the other files are replaced whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, Field, RootModel, ValidationError, model_validator
+from pydantic_core import from_json
+
+from league.errors import StoreError
+from league.runtime.disk import write_atomic
+from league.store.codec import KINDS
+from league.store.files import told
+from league.store.locks import check_owned
+from league.store.rows import AgentRow, Decision, GameRow, GateRow, ImportRow, LearnerRow, RunStatus, SnapshotRow
+from league.store.segments import Segment
+from league.types.schema import FrozenModel, Natural, read_file
+
+FORMAT = 1
+"""Of everything in a store's folders; raised where an older reader would misread them."""
+IDENTITY, STATUS, LISTING, PRUNED, DECISION = "run.json", "status.json", "segments.json", "pruned.json", "decision.json"
+CONFIG, _CONFIG = "config-{:03d}.json", re.compile(r"config-(\d{3,})\.json", re.ASCII)
+OwnerKind = Literal["run", "league", "evaluations", "gate", "import"]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Identity(FrozenModel):
+    """Who an owner is; `run.json`."""
+
+    format: int = FORMAT
+    id: str
+    """Random; copies of the folder share it."""
+    kind: OwnerKind
+    name: str
+    """That of the folder, too."""
+    number: Natural
+    """One above the highest in the store when it began."""
+    begun_at: datetime
+    host: str = ""
+    """Of the machine that writes evaluations."""
+    game: str = ""
+    game_id: str = ""
+    seed: int = 0
+    parent: str | None = None
+    preset: str = ""
+    learner: LearnerRow | None = None
+    """Of a run that is a learner of a league, or an exploiter."""
+    learners: tuple[str, ...] = ()
+    """Of a league: the ids of its runs, which are there when it is."""
+    gate: GateRow | None = None
+    """As it began."""
+    begun: Natural = 0
+    """Of a gate: its place among the beginnings and decisions of all gates."""
+    imported: ImportRow | None = None
+
+    @model_validator(mode="after")
+    def _own(self) -> Self:
+        named = {"gate": self.gate and self.gate.gate, "import": self.imported and self.imported.run}
+        is_own = all(name == (self.name if kind == self.kind else None) for kind, name in named.items())
+        if not is_own or (self.learner and self.learner.run != self.name):
+            raise ValueError("what it says of a gate, an import or a learner is of another one")
+        return self
+
+
+class Configured(FrozenModel):
+    """The settings of a run from a beginning or a resume on; `config-NNN.json`."""
+
+    stage: str
+    config: dict[str, dict[str, Any]]
+    fingerprint: str
+    device: str
+    game_address: str = ""
+    game_version: str = ""
+    game_sha256: str = ""
+
+
+class Status(FrozenModel):
+    """How far a run is; `status.json`."""
+
+    status: RunStatus = "stopped"
+    steps: Natural = 0
+    update: Natural = 0
+    updated_at: datetime
+    has_state: bool = False
+    """Whether a state was ever saved: then one that is missing was lost."""
+
+
+class Decided(FrozenModel):
+    """What a gate came to; `decision.json`."""
+
+    games: int
+    llr: float
+    decision: Decision
+    is_promoted: bool
+    decided_at: datetime
+    decided: Natural
+    """As `Identity.begun`."""
+
+
+class Listing(FrozenModel):
+    """What counts of an owner's rows: segments by kind, in their order, and the rows that are too few for files."""
+
+    format: int = FORMAT
+    segments: dict[str, tuple[Segment, ...]] = Field(default_factory=dict)
+    snapshots: tuple[SnapshotRow, ...] = ()
+    agents: tuple[AgentRow, ...] = ()
+    games: tuple[GameRow, ...] = ()
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        listed = [(kind, segment) for kind, segments in self.segments.items() for segment in segments]
+        if len(self.names) < len(listed) or any(segment.kind != kind or kind not in KINDS for kind, segment in listed):
+            raise ValueError("a segment is listed twice, or as another kind")
+        return self
+
+    @property
+    def names(self) -> set[str]:
+        """Of all segments."""
+        return {segment.name for segments in self.segments.values() for segment in segments}
+
+
+class Pruned(RootModel[dict[int, datetime]]):
+    """Step -> when a snapshot's files were deleted; `pruned.json`."""
+
+
+def read(kind: type[Model], path: Path) -> Model | None:
+    """What a file of an owner's folder holds; None where it is not there. Raises a `StoreError` where it is damaged."""
+    try:
+        data = read_file(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    try:
+        content = from_json(data)
+        number = content.get("format", FORMAT) if isinstance(content, dict) else FORMAT
+        if number == FORMAT or type(number) is not int:
+            return kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise StoreError(f"{path}: damaged ({'.'.join(map(str, first['loc']))}: {first['msg']})") from None
+    except ValueError as error:
+        raise StoreError(f"{path}: damaged ({error})") from None
+    raise StoreError(f"{path}: another league wrote it (format {number}, this one knows {FORMAT}); install that one")
+
+
+def write(path: Path, content: BaseModel) -> None:
+    """Replaces a file of an owner's folder whole; where that fails (`StoreError`) the old one stands."""
+    check_owned(path.parent)
+    try:
+        data = content.model_dump_json(indent=1).encode()
+    except ValueError:  # pydantic's
+        raise StoreError(f"{path}: cannot be written: a text in it is no Unicode; see to names and paths") from None
+    with told(path, "cannot be written"):
+        write_atomic(path, data + b"\n")
+
+
+def listing_of(content: Mapping[str, Any]) -> Listing:
+    """The listing that a saved state covers; a `ValueError` where it is damaged."""
+    return Listing.model_validate_json(json.dumps(content))
+
+
+def newest_config(names: Iterable[str]) -> int:
+    """The number of the last of a folder's files `config-NNN.json`; 0: it has none."""
+    return max((int(found[1]) for found in map(_CONFIG.fullmatch, names) if found), default=0)
