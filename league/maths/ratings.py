@@ -27,6 +27,7 @@ from league.maths.pairs import PairCounts, PairSums
 from league.maths.surprises import Pairs, Surprise, payoff_surprises_of, surprises_of
 
 DEFAULT_PRIOR = Prior()
+NO_PRIOR = Prior(draws=0.0, lineage=0.0)
 MAXIMUM_LIKELIHOOD = Prior(draws=0.0, lineage=0.0, seat=math.inf, decided=0.0)
 """Nothing is believed beforehand, of strengths, seats or draws."""
 
@@ -103,7 +104,7 @@ class Ratings:
     freedom: float
     pairs: Pairs
     model: Posterior
-    prior: Prior
+    prior: Prior = NO_PRIOR
     infinite: tuple[Infinite, ...] = ()
     undetermined: tuple[Parameter, ...] = ()
     unit: Unit = "elo"
@@ -299,8 +300,10 @@ def bradley_terry(
     dispersion, freedom, pairs = surprises_of(games, model)
     surprises = dispersion, freedom, replace(pairs, games=np.rint(pairs.games * effect))
     is_seated = bool(games.seated.any())
-    found = _ratings(rated, games, record, model, surprises, (anchor, anchor_rating), is_seated, prior, "elo")
-    return replace(found, infinite=infinite, undetermined=undetermined, effect=effect)
+    found = _ratings(rated, games, model, surprises, (anchor, anchor_rating), is_seated, "elo")
+    wins, draws, losses = record
+    counted = replace(found, wins=wins, draws=draws, losses=losses, prior=prior)
+    return replace(counted, infinite=infinite, undetermined=undetermined, effect=effect)
 
 
 def payoff_ratings(
@@ -313,28 +316,25 @@ def payoff_ratings(
         anchor, anchor_rating, agents: as of `bradley_terry`, in the units of the game's utility.
     """
     rated, games = _indexed(counts, (), agents)
-    record = _record(games)
     sums = counts.sums or PairSums.of(())
     model, ends, variance, mean = payoffs.fit(sums, rated)
     surprises = payoff_surprises_of(model, ends, variance, mean, sums, rated)
-    is_seated, prior = bool(sums.column("pairs").any()), Prior(draws=0.0, lineage=0.0)
-    return _ratings(rated, games, record, model, surprises, (anchor, anchor_rating), is_seated, prior, "payoff")
+    is_seated = bool(sums.column("pairs").any())
+    return _ratings(rated, games, model, surprises, (anchor, anchor_rating), is_seated, "payoff")
 
 
 def _ratings(
     agents: tuple[str, ...],
     games: Games,
-    record: tuple[Ints, Ints, Ints],
     model: Posterior,
     surprises: tuple[float | None, float, Pairs],
     anchored: tuple[str | None, float],
     is_seated: bool,
-    prior: Prior,
     unit: Unit,
 ) -> Ratings:
     """The ratings and intervals of N agents with these strengths.
 
-    record: wins, draws and losses, (N,) each. surprises: dispersion, freedom and pairs. anchored: the anchor and its
+    surprises: dispersion, freedom and pairs. anchored: the anchor and its
     rating. is_seated: whether the first seat's advantage is known.
     """
     scale = ELO_SCALE if unit == "elo" else 1.0
@@ -345,7 +345,7 @@ def _ratings(
     seat, half = model.seat * scale, Z95 * math.sqrt(model.joint.others[0, 0]) * scale
     anchors = tuple(anchor if held is not None and group[held] == k else None for k in range(_count(group)))
     span = Difference(seat, seat - half, seat + half) if is_seated else None
-    wins, draws, losses = record
+    wins, draws, losses = _record(games)
     dispersion, freedom, pairs = surprises
     return Ratings(
         agents=agents,
@@ -363,7 +363,6 @@ def _ratings(
         freedom=freedom,
         pairs=pairs,
         model=model,
-        prior=prior,
         unit=unit,
     )
 

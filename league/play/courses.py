@@ -13,7 +13,7 @@ from league.errors import UsageError
 from league.play.pairings import Pairing
 from league.play.recording import Recorder, Recording
 from league.play.seats import match_result
-from league.play.summaries import num_rows
+from league.play.summaries import check_games, num_rows
 from league.types import (
     BOT_PREFIX,
     EXTERNAL,
@@ -36,6 +36,7 @@ class MatchPlan:
     def __init__(self, pairings: Sequence[Pairing]) -> None:
         pairing, quota, seeds = [], [], []
         for k, p in enumerate(pairings):
+            check_games(p.games)
             pairs, wide = p.games // 2, num_rows(p.games) // SEATS
             pairing.append(np.full(SEATS * wide, k))
             quota.append(np.repeat(pairs // wide + (np.arange(wide) < pairs % wide), SEATS))

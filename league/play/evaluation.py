@@ -18,7 +18,7 @@ from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents
 from league.play.pairings import Pairing
 from league.play.recording import Recording
 from league.play.seats import SeatView, bot_id, short_name
-from league.play.summaries import Count, check_games
+from league.play.summaries import Count
 from league.runtime.device import autocast, sent
 from league.runtime.phases import advance
 from league.runtime.signals import settings_kept
@@ -97,8 +97,6 @@ def play(
         UsageError: a pairing's games are odd or not positive, or a match does not end.
         SnapshotError: a net plays what is not legal, or gives no finite numbers.
     """
-    for pairing in pairings:
-        check_games(pairing.games)
     plan = MatchPlan(pairings)
     generator = _generator(pairings)
     count = count or Count(total=int(plan.quota.sum()))
@@ -124,8 +122,7 @@ def play(
                 family.act(acting)
             view.push()
             view.wait()
-            fault = view.fault(acting)
-            if fault is not None:
+            if fault := view.fault(acting):
                 row, seat, problem = fault
                 raise SnapshotError(_refused(pairings, plan.agents[row][seat], problem))
             matches.step(seats, playing)

@@ -215,8 +215,7 @@ def import_matches(
             folder.add_agent(every[key])
         return num_matches, replaced
 
-    name = path.name.encode(errors="replace").decode()
-    row = ImportRow(run or f"import-{sha256[:12]}", sha256, name, games.count)
+    row = ImportRow(run or f"import-{sha256[:12]}", sha256, path.name.encode(errors="replace").decode(), games.count)
     row, replaced = opened.add_import(row, fill)
     left_out = {**games.left_out, "already in the store": games.count - row.matches}
     return Imported(

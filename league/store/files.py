@@ -69,12 +69,12 @@ def new_file(path: Path, option: str) -> Iterator[Path]:
 
 
 @contextmanager
-def told(path: Path, what: str) -> Iterator[None]:
+def told(path: Path, what: str, remedy: str = "") -> Iterator[None]:
     """Within it an error of the system is a `StoreError` that says what of `path`: `cannot be written`."""
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{path}: {what} ({error.strerror or error}); {remedy_of(error)}") from None
+        raise StoreError(f"{path}: {what} ({error.strerror or error}); {remedy or remedy_of(error)}") from None
 
 
 def _put(draft: Path, path: Path) -> None:

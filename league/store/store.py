@@ -50,7 +50,7 @@ class Store(Reader):
             logger `league.store.store`.
         """
         folder = _named(path)
-        with told(folder, "no store can be made"):
+        with told(folder, "no store can be made", "pass another --store"):
             folder.mkdir(parents=True, exist_ok=True)
         return cls(View(folder, say or _log.warning))
 

@@ -14,8 +14,6 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ import duckdb
 
 from league.errors import StoreError
 from league.runtime.disk import temporary_beside
-from league.store.codec import KINDS, Row, from_columns, naive, quoted_name, storable
+from league.store.codec import KINDS, Row, from_columns, quoted_name, storable
 from league.store.files import CATALOGUE, told
 from league.store.owner import (
     CONFIG,
@@ -41,9 +39,9 @@ from league.store.owner import (
     newest_config,
     read,
 )
-from league.store.rows import AgentRow
 from league.store.segments import ROWS, Segment, are_whole, damage, first_line, pattern, quoted
 from league.store.sql import sql
+from league.store.tables import Owner, moment_text, rows_of_tables
 
 Cursor = duckdb.DuckDBPyConnection
 DatabaseError = duckdb.Error
@@ -71,19 +69,6 @@ _engines: dict[int, Cursor] = {}
 """DuckDB in memory, by process: what a fork inherits is not for its use."""
 _checked: dict[tuple[str, int, int, str], str] = {}
 """Path, size, time and expected sha256 of a segment -> what is wrong with it, so that it is read once."""
-
-
-@dataclass(frozen=True)
-class Owner:
-    """What an owner's folder says."""
-
-    path: Path
-    identity: Identity
-    configured: Configured | None
-    status: Status | None
-    listing: Listing
-    pruned: dict[int, datetime]
-    decided: Decided | None
 
 
 class View:
@@ -415,7 +400,7 @@ def _make_view(con: Cursor, kind: str, files: Sequence[str]) -> None:
 
 def _fill(con: Cursor, owners: Sequence[Owner], before: Mapping[str, str]) -> dict[str, str]:
     """The tables' rows in place of those `before`, which are as JSON what is returned."""
-    filled = {table: json.dumps(rows, default=_plain) for table, rows in _rows(owners).items()}
+    filled = {table: json.dumps(rows, default=moment_text) for table, rows in rows_of_tables(owners).items()}
     con.begin()
     try:
         for table, rows in filled.items():
@@ -435,60 +420,6 @@ def _fill(con: Cursor, owners: Sequence[Owner], before: Mapping[str, str]) -> di
             con.rollback()
         raise
     return filled
-
-
-def _rows(owners: Sequence[Owner]) -> dict[str, list[dict[str, Any]]]:
-    tables = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
-    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
-    agents: dict[tuple[str, str], AgentRow] = {}
-    games: dict[str, Any] = {}
-    named: dict[tuple[str, str], AgentRow] = {}
-    for owner in owners:
-        who = owner.identity
-        games |= {game.game_id: asdict(game) for game in owner.listing.games}
-        agents |= {(agent.game_id, agent.agent_id): agent for agent in owner.listing.agents}
-        if who.kind == "run" and owner.configured is not None and owner.status is not None:
-            rows["run"].append(_run(who, owner.configured, owner.status))
-            for snapshot in sorted(owner.listing.snapshots, key=lambda row: row.step):
-                rows["snapshot"].append({**asdict(snapshot), "pruned_at": owner.pruned.get(snapshot.step)})
-                name = f"{who.name}@{snapshot.step}"
-                agent = AgentRow(snapshot.agent_id, "snapshot", name, who.game_id)
-                named.setdefault((who.game_id, snapshot.agent_id), agent)
-        if who.learner is not None:
-            rows["learner"].append(asdict(who.learner))
-        if who.kind == "league":
-            rows["league"].append({"league": who.name, "number": who.number, "begun_at": who.begun_at})
-        if who.gate is not None:
-            decided = {} if owner.decided is None else owner.decided.model_dump()
-            rows["gate"].append({**asdict(who.gate), "begun": who.begun, **decided})
-        if who.imported is not None:
-            rows["import"].append(asdict(who.imported))
-    rows["game"] = list(games.values())
-    rows["agent"] = [asdict(agent) for agent in (agents | named).values()]
-    return rows
-
-
-def _run(who: Identity, configured: Configured, status: Status) -> dict[str, Any]:
-    """A run's row."""
-    return {
-        "run": who.name,
-        "id": who.id,
-        "game": who.game,
-        "game_id": who.game_id,
-        "seed": who.seed,
-        "parent": who.parent,
-        "preset": who.preset,
-        "started_at": who.begun_at,
-        "number": who.number,
-        **configured.model_dump(exclude={"config"}),
-        "config": json.dumps(configured.config),
-        **status.model_dump(include={"status", "steps", "update", "updated_at"}),
-    }
-
-
-def _plain(value: Any) -> str:
-    assert isinstance(value, datetime)
-    return naive(value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat(sep=" ")
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ from league.snapshots import Agent
 from league.snapshots import io as files
 from league.snapshots.files import MANIFEST, WEIGHTS
 from league.snapshots.manifest import Manifest
-from league.store import apart, formats
+from league.store import child, formats
 from league.store.exchange import import_matches
 from league.store.store import Store
 from league.types.schema import MAX_COUNT, MAX_GAMES, MAX_HISTORY, MAX_SEED
@@ -519,9 +519,9 @@ def test_what_is_asked_apart_is_bounded_and_ends_in_one_line(
     """Time, memory and output of the process have an end, whatever it does; nothing else of it is shown."""
     said: list[str] = []
     if "sleep" in does:
-        monkeypatch.setattr(apart, "ANSWER_SECONDS", 2.0)
+        monkeypatch.setattr(child, "ANSWER_SECONDS", 2.0)
     code = APART.replace("WHAT", does)
-    message = refusal(lambda: apart.run_apart(code, {}, write=lambda _: None, say=said.append), kind)
+    message = refusal(lambda: child.run_child(code, {}, write=lambda _: None, say=said.append), kind)
     assert re.search(words, message) and said == ["hello"]
 
 

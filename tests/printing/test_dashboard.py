@@ -22,7 +22,6 @@ import torch
 from rich.text import Text
 
 import league
-from league import phases
 from league.boards.leaderboards import Rated
 from league.boards.readings import READINGS, health
 from league.play.summaries import Summary
@@ -32,6 +31,7 @@ from league.printing.dashboard import Screen, picture
 from league.printing.figures import LearnerFigures
 from league.printing.progress import TerminalCallback
 from league.printing.sampling import KINDS, Machine, Meter
+from league.runtime import phases
 from league.store.rows import RewardTerm
 from league.training.run import Report
 from tests.helpers.runs import PAIR

@@ -10,12 +10,12 @@ import torch
 
 import league
 from league import config as settings
-from league import device as device_module
 from league.bench import parts_of
 from league.config import Layer, updates
 from league.config.models import Config
 from league.envs import registry
 from league.errors import ConfigError
+from league.runtime import device as device_module
 from league.runtime.device import DeviceMemory, is_out_of_memory, read_memory
 from league.sessions import settling, sizing
 from league.sessions.settling import settle
