@@ -48,6 +48,23 @@ def runs(output: Output) -> None:
 
 
 @subcommand(PANEL)
+def stop(
+    output: Output,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run, league or exploiter.", autocompletion=completion.runs)
+    ],
+) -> None:
+    """Ask the process that trains a run, in another shell or on another machine, to stop after its update, saved."""
+    from league.sessions.folders import ask_to_stop
+
+    asked = ask_to_stop(output.open(), run)
+    if output.as_json:
+        print_json({"asked": asked})
+    else:
+        show(f"asked {', '.join(asked)} to stop after this update; `league resume {run}` goes on")
+
+
+@subcommand(PANEL)
 def export(
     output: Output,
     agent: Annotated[

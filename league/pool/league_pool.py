@@ -55,8 +55,8 @@ class LeaguePool(Pool):
     Args:
         config, load, rng, guests: as for `Pool`.
         assignment: the learner's.
-        look: the snapshots of the league's other learners as they stand now, each run's oldest first; None where that
-            cannot be known now, and what was known before stands.
+        look: from the learner's steps, the snapshots of the league's other learners that it may know now, each run's
+            oldest first.
         turns: that may begin before the learner has to stop. Where there is an end, one that goes on from a state in
             the middle of a turn ends with that.
     """
@@ -71,7 +71,7 @@ class LeaguePool(Pool):
         guests: Sequence[str] = (),
         *,
         assignment: Assignment,
-        look: Callable[[], list[Member] | None],
+        look: Callable[[int], list[Member]],
         turns: float = math.inf,
     ) -> None:
         super().__init__(config, load, rng, guests)
@@ -128,8 +128,7 @@ class LeaguePool(Pool):
         """As `Pool.refresh_targets`; where a turn begins it looks at the others first."""
         if self.steps >= self.turn_ends and self.turns_left:
             self.turns_left -= 1
-            seen = self._look()
-            self._others = self._others if seen is None else seen
+            self._others = self._look(self.steps)
             self.turn_ends = self.steps + self.assignment.turn_steps
         super().refresh_targets(in_use)
 

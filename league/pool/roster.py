@@ -2,6 +2,7 @@
 
 ```toml
 turn_steps = 10_000          # where they take turns
+in_step = true               # learners in processes of their own wait for each other at turns; else they run freely
 
 [config.run]                 # settings of all learners, in the sections of --config
 total_steps = 200_000        # of each
@@ -15,6 +16,8 @@ role = "main"
 [learners.exploiter]
 role = "main_exploiter"
 config.learner.entropy_coefficient = 0.02    # of this learner alone
+cpus = 2                     # of this learner's actor where the league trains on Ray; 1 if not given
+gpus = 0.5                   # likewise; 0 if not given
 ```
 """
 
@@ -38,8 +41,10 @@ from league.types.schema import MAX_COUNT, MAX_LEARNERS
 READY = Path(__file__).with_name("leagues")
 """The leagues that come with the library."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-KEYS = ("turn_steps", "config", "roles", "learners")
-LEARNER_KEYS = ("role", "config")
+KEYS = ("turn_steps", "in_step", "config", "roles", "learners")
+LEARNER_KEYS = ("role", "config", "cpus", "gpus")
+MAX_SHARE = 512
+"""Of cores, and of GPUs, of one learner."""
 FIXED = ("agent", "env")
 """Sections of a learner's own config that would make another agent or game of it, with which no other could play."""
 
@@ -52,6 +57,9 @@ class RosterEntry:
     role_name: RoleName
     role: Role
     layer: Layer
+    cpus: float
+    """Processor cores of its actor on Ray."""
+    gpus: float
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,8 @@ class Roster:
 
     turn_steps: int
     """Steps that a learner trains before it looks at the others again, and where they take turns, lets them."""
+    in_step: bool
+    """Whether learners in processes of their own wait for each other at turns, and so do what one process does."""
     learners: tuple[RosterEntry, ...]
     """In the order of the file."""
 
@@ -95,6 +105,8 @@ def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None
         raise ConfigError(
             f"{where}: turn_steps={turn_steps!r} must be a number of steps, from 1 to {MAX_COUNT:,}; set it on top"
         )
+    if type(in_step := table.get("in_step", False)) is not bool:
+        raise ConfigError(f"{where}: in_step={in_step!r} must be true or false; set it on top")
     for key in ("config", "roles", "learners"):
         if not isinstance(table.get(key, {}), dict):
             raise ConfigError(f"{where}: {key}={table[key]!r} is not a table; write [{key}] and its keys below")
@@ -117,7 +129,7 @@ def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None
             f'{where}: no learner has role = "main" ({named}), so there is nobody to make strong; add one as'
             f" [learners.NAME]"
         )
-    return Roster(turn_steps, learners)
+    return Roster(turn_steps, in_step, learners)
 
 
 def role_of(name: str, figures: Mapping[str, Any], where: str) -> Role:
@@ -171,7 +183,15 @@ def _learner(
     duties = role_of(role, figures, f"{where}: [roles.{role}]")
     if role in sets:
         duties = role_of(role, {**figures, **sets[role]}, f"--set role.{role}")
-    return RosterEntry(name, role, duties, layer)
+    cpus, gpus = (_share(table, key, here, default) for key, default in (("cpus", 1), ("gpus", 0)))
+    return RosterEntry(name, role, duties, layer, cpus, gpus)
+
+
+def _share(table: Mapping[str, Any], key: str, where: str, default: float) -> float:
+    value = table.get(key, default)
+    if type(value) not in (int, float) or not default / 100 <= value <= MAX_SHARE:
+        raise ConfigError(f"{where}: {key}={value!r} must be a number from {default / 100:g} to {MAX_SHARE}; change it")
+    return float(value)
 
 
 def _need_known(table: Mapping[str, Any], known: Any, where: str) -> None:

@@ -29,6 +29,7 @@ from league.sessions.external_agents import keep, names
 from league.sessions.failures import write_evidence
 from league.sessions.folders import (
     ASIDE,
+    STOP,
     begin_folder,
     configured_of,
     folder_of,
@@ -39,7 +40,7 @@ from league.sessions.folders import (
 )
 from league.snapshots import io as snapshot_files
 from league.snapshots.io import Frozen
-from league.snapshots.kept import keep_newest, pinned_rows
+from league.snapshots.kept import keep_newest, pinned_rows, states_of
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.snapshots.writer import SnapshotWriter
@@ -284,6 +285,11 @@ class FileArtifactStore:
         self.drop_stopped()
         snapshot_files.write(self.folder / STOPPED, frozen)
 
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether `league stop` has named the run since it began or went on."""
+        return (self.folder / STOP).exists()
+
     def drop_stopped(self) -> None:
         """Removes RUN@stopped, where there is one."""
         shutil.rmtree(self.folder / STOPPED, ignore_errors=True)
@@ -318,11 +324,14 @@ class LeagueArtifactStore(FileArtifactStore):
     Args:
         store, row, config, device: as for `FileArtifactStore`.
         learner: its row among the league's.
+        in_step: whether what it sees of the others goes by its steps, and not by how far they happen to be.
     """
 
-    def __init__(self, store: Store, row: RunRow, config: Config, device: torch.device, *, learner: LearnerRow) -> None:
+    def __init__(
+        self, store: Store, row: RunRow, config: Config, device: torch.device, *, learner: LearnerRow, in_step: bool
+    ) -> None:
         super().__init__(store, row, config, device)
-        self._learner = learner
+        self._learner, self._in_step = learner, in_step
         self._unpublished: list[SnapshotRow] = []
 
     def published(self) -> list[tuple[str, SnapshotRow]]:
@@ -331,10 +340,22 @@ class LeagueArtifactStore(FileArtifactStore):
             learners = self.store.learners(self._learner.league)
             return [(learner.role, row) for learner in learners for row in self.store.snapshots(learner.run)]
 
-    def look(self) -> list[Member]:
-        """The others' snapshots as `LeaguePool` takes them."""
+    def look(self, steps: int) -> list[Member]:
+        """The others' snapshots as `LeaguePool` takes them; in step, those of fewer than `steps` steps.
+
+        One of exactly so many is written when its learner plays on, which may be before or after this one looks.
+        """
         others = [(role, row) for role, row in self.published() if row.run != self.row.run]
+        if self._in_step:
+            others = [(role, row) for role, row in others if row.step < steps]
         return [Member(s.agent_id, s.run, role, s.step, s.parent, s.is_historical) for role, s in others]
+
+    def behind(self, steps: int) -> list[str]:
+        """The other learners of a league in step of which no state is saved yet at `steps` or later."""
+        learners = self.store.learners(self._learner.league) if self._in_step else []
+        others = [self.store.find_run(learner.run) for learner in learners if learner.run != self.row.run]
+        waited_for = [row.run for row in others if row.status != "finished"]
+        return [run for run in waited_for if max(states_of(self.store.path / run / "state"), default=0) < steps]
 
     def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
         """As `FileArtifactStore.save_state`; the snapshots since the last one are in the store from then on.

@@ -20,8 +20,9 @@ from league.runtime.disk import is_temporary
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state
 from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
-from league.store.files import CATALOGUE
+from league.store.files import CATALOGUE, told
 from league.store.folder import Folder
+from league.store.liveness import run_status
 from league.store.locks import LOCK, held, is_lock
 from league.store.owner import CONFIG, IDENTITY, LISTING, STATUS, Configured, Identity, Status, read
 from league.store.rows import LearnerRow, RunRow, now
@@ -29,6 +30,8 @@ from league.store.segments import ROWS
 from league.store.store import Store
 from league.types.schema import read_file
 
+STOP = "stop"
+"""A file in a run's folder that asks its process to stop."""
 GUESTS = "guests"
 """In a run's folder: copies of the agents from elsewhere that it meets, so that it can go on without the originals."""
 ASIDE = ".old-"
@@ -81,6 +84,28 @@ def snapshots_of(folder: Path) -> list[Path]:
 def set_aside(snapshot: Path) -> None:
     """Renames the folder of a snapshot that its run goes back behind; the files are kept."""
     snapshot.rename(snapshot.with_name(f"{snapshot.name}{ASIDE}{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"))
+
+
+def ask_to_stop(store: Store, name: str) -> list[str]:
+    """Asks the process that trains a run, or those of a league's learners, to stop after this update, saved.
+
+    A file `stop` in the folder says so, wherever the process runs that writes there.
+
+    Returns:
+        The runs that were asked.
+
+    Raises:
+        UsageError: there is none of that name, or nothing of it is being trained.
+        StoreError: the folder cannot be written.
+    """
+    runs = [row.run for row in store.learners() if row.league == name] or [store.find_run(name).run]
+    asked = [run for run in runs if run_status(store, store.find_run(run)) in ("running", "unknown")]
+    if not asked:
+        raise UsageError(f"run={name}: nobody trains it now; `league runs` shows what runs")
+    for run in asked:
+        with told(store.path / run / STOP, "cannot be written"):
+            (store.path / run / STOP).touch()
+    return asked
 
 
 def first_free(wanted: str | None, stem: str, begin: Callable[[str], bool]) -> tuple[str, bool]:
@@ -179,9 +204,9 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
     """
     league = learners[0].league
     names = [row.run for row in runs]
-    if any(store.is_taken(name) for name in {league, *names}):
-        return False
-    with ExitStack() as locks:
+    with store.one_at_a_time(), ExitStack() as locks:  # its learners' processes may begin it together
+        if any(store.is_taken(name) for name in {league, *names}):
+            return False
         made: list[str] = []
         try:
             for name in dict.fromkeys([*names, league]):

@@ -176,14 +176,15 @@ def plan_of(
         takes_turns: whether others train in this process, too.
     """
     callback = callback.of(learner.run, takes_turns=takes_turns)
-    artifacts = LeagueArtifactStore(store, to.row, to.config, to.device, learner=learner)
     with settings_of(store, learner) as figures:
         role = ROLES[learner.role].model_validate(figures["role"])  # type: ignore[index]
         assignment = Assignment(learner.run, learner.role, role, int(figures["turn_steps"]))
-        first = int(figures["seed"])
-    make_pool = partial(LeaguePool, assignment=assignment, look=artifacts.look, turns=1 if takes_turns else math.inf)
+        first, in_step = int(figures["seed"]), takes_turns or bool(figures["in_step"])
+    artifacts = LeagueArtifactStore(store, to.row, to.config, to.device, learner=learner, in_step=in_step)
+    make_pool = partial(LeaguePool, assignment=assignment, look=artifacts.look, turns=1 if in_step else math.inf)
     plan = Plan(to.row, found, to.config, to.device, artifacts, callback, make_pool, first_weights=first)
-    return replace(plan, league=learner.league, events=to.events)
+    behind = artifacts.behind if in_step and not takes_turns else plan.behind
+    return replace(plan, league=learner.league, events=to.events, behind=behind)
 
 
 def _settle(
@@ -220,7 +221,11 @@ def _in_league(config: Config, *, is_main: bool) -> Config:
 def _rows(name: str, found: Roster, configs: Sequence[Config], seed: int) -> tuple[list[RunRow], list[LearnerRow]]:
     """The rows of a new league. What any learner does depends on all, and so does its fingerprint."""
     figures = [
-        {"role": learner.role.model_dump(), "turn_steps": found.turn_steps, "seed": seed} for learner in found.learners
+        {
+            **{"role": learner.role.model_dump(), "turn_steps": found.turn_steps, "seed": seed},
+            **{"in_step": found.in_step, "cpus": learner.cpus, "gpus": learner.gpus},
+        }
+        for learner in found.learners
     ]
     marks = [
         [learner.name, learner.role_name, learner.role.model_dump(), settings.fingerprint(config)]

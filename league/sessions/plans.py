@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,8 @@ class Plan:
     """Whether the store is searched for alarms when it is finished."""
     league: str = ""
     """Whose learner it is."""
+    behind: Callable[[int], list[str]] = lambda steps: []
+    """Whom a learner in step waits for, which has made so many steps, before its turn begins."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ on a CPU, what was not.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
@@ -22,7 +23,7 @@ from league.envs import registry
 from league.errors import Interrupted, SnapshotError, StoreError, UsageError
 from league.runtime.signals import on_signal, received
 from league.sessions.callbacks import Callbacks
-from league.sessions.folders import configured_of, instead
+from league.sessions.folders import STOP, configured_of, instead
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.wiring import slowness, wire
@@ -33,6 +34,9 @@ from league.store.store import Store
 from league.training.loop import train as run_training
 from league.training.run import Counters, Ending, Run, Start
 from league.training.saving import start_again
+
+WAIT_SECONDS = 0.2
+"""Between two looks at how far the learners of other processes are."""
 
 
 class _Learner:
@@ -52,9 +56,9 @@ class _Learner:
         """On a finished stage that another one carries on."""
 
     @property
-    def claim(self) -> tuple[bool, float]:
-        """Sort key of the next learner: one in mid-turn first, then the one with most steps left."""
-        return not self.is_in_turn, self.counters.steps / self.plan.config.run.total_steps
+    def claim(self) -> tuple[bool, int]:
+        """Sort key of the next learner: one in mid-turn first, then the one with fewest steps."""
+        return not self.is_in_turn, self.counters.steps
 
     def take(self, row: RunRow, state: dict[str, Any]) -> None:
         """Where it stands, from its row in the store and its saved state."""
@@ -167,7 +171,10 @@ class Session:
                     waiting = [learner for learner in self._learners if not learner.is_finished]
                     if not waiting or (turn and self._must_stop):  # the first turn is saved, and so can go on
                         break
-                    self._take_turn(min(waiting, key=lambda learner: learner.claim))
+                    learner = min(waiting, key=lambda learner: learner.claim)
+                    if not self._waited(learner):
+                        break
+                    self._take_turn(learner)
             finally:
                 if self._has_begun:
                     with suppress(StoreError):  # the error that ended it is the one to tell
@@ -179,8 +186,21 @@ class Session:
 
     @property
     def _must_stop(self) -> bool:
-        """Whether a signal came, or a callback has ended it."""
-        return bool(received()) or self._callback.is_over
+        """Whether a signal came, a callback has ended it, or `league stop` asked for it."""
+        asked = any(learner.plan.artifacts.is_asked_to_stop for learner in self._learners)
+        return asked or bool(received()) or self._callback.is_over
+
+    def _waited(self, learner: _Learner) -> bool:
+        """Waits before a turn for the learners of other processes that have made fewer steps; False: it must stop."""
+        plan, steps, is_told = learner.plan, learner.counters.steps, False
+        while not learner.is_in_turn and (names := plan.behind(steps)):
+            if not is_told:
+                plan.callback.say(f"{plan.row.run}: waits at step {steps:,} for {', '.join(names)}")
+            is_told = True
+            if self._must_stop:
+                return False
+            time.sleep(WAIT_SECONDS)
+        return True
 
     @property
     def plans(self) -> Sequence[Plan]:
@@ -235,6 +255,7 @@ class Session:
         """
         for learner in () if self._has_begun else self._learners:
             plan, update = learner.plan, learner.counters.update
+            (plan.artifacts.folder / STOP).unlink(missing_ok=True)
             plan.artifacts.keep_guests()
             if plan.found is None:
                 plan.artifacts.begin()

@@ -62,7 +62,7 @@ def wire(plan: Plan) -> Run:
             plan.device, config.learner.precision, has_tiles(), is_compiled=switch.IS_ON, has_tf32=has_bf16(plan.device)
         ),
         rate=partial(_rate, plan),
-        is_over=lambda: plan.callback.is_over,
+        is_over=lambda: plan.callback.is_over or plan.artifacts.is_asked_to_stop,
     )
 
 

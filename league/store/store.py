@@ -149,7 +149,7 @@ class Store(Reader):
         Returns:
             The gate with its attempt and alpha, and its folder.
         """
-        with self._titles():
+        with self.one_at_a_time():
             attempt = 1 + self._attempts(gate)
             gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
             who = self.identity("gate", gate.gate, gate=gate, begun=self._next_place())
@@ -163,7 +163,7 @@ class Store(Reader):
         champion: the run's when the gate began; where it is another one by now nobody is promoted.
         """
         path = self.path / gate.gate / DECISION
-        with self._titles():
+        with self.one_at_a_time():
             if read(Decided, path) is None:
                 is_promoted = gate.is_promoted and gate.run is not None and self.champion(gate.run) == champion
                 came_to = {name: getattr(gate, name) for name in ("games", "llr", "decision")}
@@ -172,8 +172,8 @@ class Store(Reader):
         return next(row for row in self.gates() if row.gate == gate.gate)
 
     @contextmanager
-    def _titles(self) -> Iterator[None]:
-        """Numbers gates' beginnings and decisions, one process at a time."""
+    def one_at_a_time(self) -> Iterator[None]:
+        """Within it no other process begins a league, or begins or decides a gate."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(held(self.path / _TITLES, WAIT_SECONDS))

@@ -100,7 +100,7 @@ def member(run: str, step: int, *, kind: str = "main", stays: bool = True, paren
     return Member("w" if step == 0 else f"{run}{step}", run, kind, step, parent, stays)
 
 
-def pool_of(name: str, look: Any = lambda: [], seed: int = 0, **changes: Any) -> LeaguePool:
+def pool_of(name: str, look: Any = lambda _: [], seed: int = 0, **changes: Any) -> LeaguePool:
     """The pool of the learner `me`, snapshots every step asked for; nets are None."""
     config = PoolConfig(
         **{**settings.load().pool.model_dump(), "mix": {"self_play": 0.8, "bot:a": 0.2}, "epsilon": 0.0}
@@ -130,7 +130,7 @@ def stays(pool: LeaguePool, agent_id: str) -> bool:
 @pytest.mark.parametrize("name", ["main", "main_exploiter", "league_exploiter"])
 def test_a_snapshot_stays_by_steps_and_by_wins(name: str) -> None:
     others = [member("m", 0), member("m", 500, parent="w")]
-    pool = pool_of(name, lambda: others, max_steps=5000)
+    pool = pool_of(name, lambda _: others, max_steps=5000)
     assert stays(pool, "w")
     pool.refresh_targets(set())
     target = "m500" if name == "main_exploiter" else "w"
@@ -149,7 +149,7 @@ def test_a_snapshot_stays_by_steps_and_by_wins(name: str) -> None:
 
 
 def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None:
-    pool = pool_of("main_exploiter", lambda: [member("m", 0), member("m", 100, parent="w")])
+    pool = pool_of("main_exploiter", lambda _: [member("m", 0), member("m", 100, parent="w")])
     pool.admit("w")
     pool.refresh_targets(set())
     play(pool, 3000, "m100", 1.0, 50)
@@ -183,7 +183,7 @@ def test_a_learner_that_begins_anew_forgets_its_games_and_nothing_else() -> None
 
 def test_a_restored_league_pool_draws_the_same(tmp_path: Path) -> None:
     others = [member("m", 0), member("m", 100, parent="w"), member("e", 50, kind="main_exploiter", parent="w")]
-    first, second = pool_of("main", lambda: others), pool_of("main", lambda: others, seed=9)
+    first, second = pool_of("main", lambda _: others), pool_of("main", lambda _: others, seed=9)
     first.admit("w")
     goes_on_alike(first, second, tmp_path, lambda pool: [pool.is_resetting, pool.turn_ends, pool.rivals()])
 
