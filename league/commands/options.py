@@ -200,6 +200,10 @@ PoliciesOption = Annotated[
     list[str] | None,
     typer.Option("--policy", metavar="[NAME=]ADDRESS", help="Code of an agent's network, file.py:NAME; repeatable."),
 ]
+OnOption = Annotated[
+    str | None,
+    typer.Option("--on", metavar="CLUSTER", help="Train a league on Ray: HOST:PORT, ray://HOST:PORT, auto or local."),
+]
 GreedyGamesOption = Annotated[bool, flag("--greedy", help="Use greedy games instead of sampled ones.")]
 RunArgument = Annotated[
     str | None,

@@ -15,6 +15,7 @@ from league.commands.options import (
     ConfigOption,
     DeviceOption,
     GameOption,
+    OnOption,
     PoliciesOption,
     PolicyOption,
     PresetOption,
@@ -67,6 +68,7 @@ def train(
         str | None,
         typer.Option("--learner", metavar="NAME", help="Only this learner of the league, in a process of its own."),
     ] = None,
+    on: OnOption = None,
 ) -> None:
     """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
@@ -93,6 +95,7 @@ def train(
             fresh=fresh,
             league=league,
             learner=learner,
+            on=on,
             store=output.store,
             callback=[callback, trackers],
         )
@@ -143,6 +146,7 @@ def resume(
     take_over: Annotated[
         bool, flag("--take-over", help="End the lock of another machine that shows no sign of life for a minute.")
     ] = False,
+    on: OnOption = None,
 ) -> None:
     """Continue a stopped run, league or exploiter from its last saved state, or a run from an earlier one."""
     from league import config as settings
@@ -160,6 +164,7 @@ def resume(
             at=at,
             name=name,
             take_over=take_over,
+            on=on,
             env=env,
             bots=bot,
             sampler=sampler,

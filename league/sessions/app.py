@@ -40,6 +40,7 @@ def train(
     fresh: bool = False,
     league: str | Path | None = None,
     learner: str | None = None,
+    on: str | None = None,
     against: str | None = None,
     games: int | None = None,
     own_weights: bool = False,
@@ -72,6 +73,9 @@ def train(
         fresh: begins at step 0 where a run could be carried on.
         league: trains a league of main agents and exploiters: a TOML file (`league.pool.roster`), or `small`.
         learner: trains only this learner of the league, so that each can have a process of its own.
+        on: trains the learners of the league on a Ray cluster, each in an actor of its own: the cluster's address,
+            `HOST:PORT`, `ray://HOST:PORT` or `auto`, or `local` for one of this machine that ends with the call. All
+            its nodes have to see the store's folder.
         against: trains an exploiter of this frozen agent (`league.arena.agents.find_agent`), which meets it alone, and
             measures it in fresh matches: a lower bound of the agent's exploitability.
         games: the fresh matches of an exploiter, an even number; 400 if not given.
@@ -99,6 +103,7 @@ def resume(
     at: int | None = None,
     name: str | None = None,
     take_over: bool = False,
+    on: str | None = None,
     env: object = None,
     bots: object = None,
     sampler: object = None,
@@ -118,6 +123,7 @@ def resume(
         name: with `at`, the new run's; the next free `GAME-N` if not given.
         take_over: ends the lock of another machine that has died, once it gave no sign of life for a minute. A process
             there that lives after all stops at its next write.
+        on: a league goes on on this Ray cluster, as for `train`.
         env: where its game is, if it is to be named again (docs/bring.md).
         bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/bring.md). With other
             code than before the run has a fingerprint that no other has, and an event says so.
@@ -145,6 +151,10 @@ def resume(
 @settings_kept()
 def carry_out(call: Call) -> TrainResult:
     """Trains what a call asks for, to its end or until a signal comes."""
+    if call.on is not None:
+        from league.sessions.cluster import train_on  # it needs Ray
+
+        return train_on(call)
     with open_session(call) as session:
         end = session.go()
     return session.conclude(end)

@@ -15,6 +15,7 @@ from league.training.run import Callback
 MEANS = {
     "learner": ("league", "it names a learner of a league; pass `league`, too"),
     "games": ("against", "it counts the matches that measure an exploiter; pass `against`, too"),
+    "on": ("league", "a cluster trains the learners of a league; pass `league`, too"),
     "own_weights": ("against", "an exploiter may begin with its agent's weights; pass `against`, too"),
 }
 """Keyword -> the keyword without which it means nothing, and why."""
@@ -23,6 +24,7 @@ REFUSED = {
         "fresh": "a league of a new name begins at step 0 anyway; leave it out, or pass another --run",
         "against": "an exploiter is no league; leave one of them out",
     },
+    "on": {"learner": "all learners of a league train on the cluster; leave it out"},
     "against": {
         "stage": "an exploiter has no stage; use `steps`",
         "agent": "an exploiter has the network of the agent that it exploits; leave it out",
@@ -55,6 +57,7 @@ class Call:
     fresh: bool = False
     league: str | Path | None = None
     learner: str | None = None
+    on: str | None = None
     against: str | None = None
     games: int | None = None
     own_weights: bool = False
@@ -80,7 +83,7 @@ class Call:
             return value is not None and (not isinstance(value, str | bool) or value != defaults[name])
 
         for name, (needed, why) in MEANS.items():
-            if is_said(name) and not is_said(needed):
+            if is_said(name) and not (is_said(needed) or self.resumes):
                 raise UsageError(f"{name}={getattr(self, name)}: {why}")
         for kind, refused in REFUSED.items():
             for name, why in refused.items():

@@ -78,6 +78,19 @@ def begin_league(call: Call, callback: Callbacks) -> Iterator[Session]:
         UsageError: the name is taken, or another process trains one of the learners.
         StoreError, LeagueError: as `league.train`.
     """
+    store, name, asked = written(call, callback)
+    wanted = {row.run: row for row in asked}
+    again = Call(device=call.device)
+    with _session(store, name, call.learner, again, wanted, callback) as session:
+        yield session
+
+
+def written(call: Call, callback: Callbacks) -> tuple[Store, str, list[RunRow]]:
+    """Writes a call's league into its store, unless it is there; the store, its name, and the rows asked for.
+
+    Raises:
+        ConfigError, LeagueError, StoreError, UsageError: as `begin_league`; nothing has been written.
+    """
     assert call.league is not None
     words, figures = settings.role_sets(call.words)
     found = roster.load(call.league, figures)
@@ -92,10 +105,7 @@ def begin_league(call: Call, callback: Callbacks) -> Iterator[Session]:
     check_name(call.run)
     store = Store.create(Path(call.store), callback.say_or_log)
     name, asked = _begin(store, call.run, found, configs, call.seed, callback)
-    wanted = {row.run: row for row in asked}
-    again = Call(device=call.device)
-    with _session(store, name, call.learner, again, wanted, callback) as session:
-        yield session
+    return store, name, asked
 
 
 @contextmanager
@@ -125,7 +135,7 @@ def _session(
     call: what the learners that go on get otherwise.
     asked: the rows that the call would have begun, by run; those of the learners to train get their settings.
     """
-    rows = _learners(store, league)
+    rows = learners_of(store, league)
     _need_learner(learner, [row.run.removeprefix(f"{league}.") for row in rows])
     wanted = [row for row in rows if learner is None or row.run == f"{league}.{learner}"]
     given, plans = call.parts(callback.say), list[Plan]()
@@ -265,7 +275,7 @@ def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
     Raises:
         UsageError: they are others, or the name is something else's.
     """
-    there = {row.run: store.find_run(row.run) for row in _learners(store, name)}
+    there = {row.run: store.find_run(row.run) for row in learners_of(store, name)}
     if not there:
         raise UsageError(f"run={name}: that name is taken in {store.path}; pass another --run")
     if there.keys() != {row.run for row in runs}:
@@ -277,7 +287,7 @@ def _need_same(store: Store, name: str, runs: Sequence[RunRow]) -> None:
         _need_same_settings(store, name, row, there[row.run])
 
 
-def _learners(store: Store, league: str) -> list[LearnerRow]:
+def learners_of(store: Store, league: str) -> list[LearnerRow]:
     """The learners of a league.
 
     Raises:
