@@ -13,7 +13,9 @@ import logging
 import math
 import os
 import platform
+import re
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,22 +27,23 @@ from league import __version__
 from league.config import role_sets
 from league.errors import LeagueError, UsageError, command, one_line
 from league.pool import roster
-from league.runtime.signals import on_signal
+from league.runtime.signals import on_signal, settings_kept
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.folders import STOP, settings_of
-from league.sessions.leagues import LeagueResult, learners_of, written
+from league.sessions.leagues import LeagueResult, learners_of, resume_league, written
 from league.sessions.plans import TrainResult
+from league.store import locks
 from league.store.files import told
 from league.store.rows import LearnerRow
 from league.store.store import Store
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, which ends with the call."""
-PROBE_SECONDS, LOOK_SECONDS, TELL_SECONDS = 60.0, 1.0, 10.0
-"""How long a node has to answer; between two looks at the learners; between two lines about them."""
-RESTARTS = 100
-"""Of one learner's actor, after nodes that went away."""
+CONNECT_SECONDS, PROBE_SECONDS, LOOK_SECONDS, TELL_SECONDS = 5.0, 60.0, 1.0, 10.0
+"""How long a cluster has to answer, and a node; between two looks at the learners, and two lines about them."""
+RESTARTS = 20
+"""Of one learner's actor, after nodes or workers that went away."""
 
 
 def train_on(call: Call) -> TrainResult:
@@ -123,16 +126,17 @@ class LearnerActor:
         words: keywords of `Call`.
 
         Returns:
-            As JSON `result`, or `error` and its `kind`: an exception would be pickled.
+            As JSON `result`, or `error`: an exception would be pickled.
         """
-        from league.sessions.app import carry_out
-
+        call, nobody = Call(resumes=run, **words), Callbacks(())
         try:
-            result = carry_out(Call(resumes=run, take_over=True, callback=(), **words))
+            store = Store.open(Path(call.store))
+            locks.take_over(store.path / run / locks.LOCK, nobody.say)
+            with settings_kept(), resume_league(store, call, nobody) as session:
+                [result] = session.go().results
         except LeagueError as error:
-            return json.dumps({"kind": type(error).__name__, "error": str(error)})
-        kept = {name: x for name, x in asdict(result.learners[0]).items() if name != "store"}  # type: ignore[attr-defined]
-        return json.dumps({"result": kept})
+            return json.dumps({"error": str(error)})
+        return json.dumps({"result": {name: x for name, x in asdict(result).items() if name != "store"}})
 
 
 @contextlib.contextmanager
@@ -152,6 +156,11 @@ def _cluster(address: str, room: Sequence[Room]) -> Iterator[Any]:
         yield ray
         return
     where: dict[str, Any] = {"address": address}
+    if (found := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)) is not None:  # Ray itself tries for two minutes
+        try:
+            socket.create_connection((found[1], int(found[2])), CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, error) from None
     if address == LOCAL:
         path = os.pathsep.join(os.path.abspath(place) for place in sys.path)
         cpus = max(os.cpu_count() or 1, math.ceil(sum(each.cpus for each in room)))
@@ -159,14 +168,18 @@ def _cluster(address: str, room: Sequence[Room]) -> Iterator[Any]:
     try:
         ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others of its own
-        raise UsageError(
-            f"--on {address}: no Ray cluster answers ({one_line(str(error))}); begin one with `ray start --head`, or"
-            f" pass --on {LOCAL}"
-        ) from None
+        raise _no_cluster(address, error) from None
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _no_cluster(address: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"--on {address}: no Ray cluster answers ({one_line(str(error))[:200]}); begin one with `ray start --head`, or"
+        f" pass --on {LOCAL}"
+    )
 
 
 def _probe(path: str, nonce: str, files: Mapping[str, str]) -> str:
@@ -270,7 +283,7 @@ def _train(ray: Any, call: Call, store: Store, rows: Sequence[LearnerRow], callb
     failed, told_at = "", 0.0
 
     def stop(number: int = 0) -> None:
-        for run in tasks.keys() - ends.keys():
+        for run in [run for run in tasks if run not in ends]:
             with contextlib.suppress(OSError):
                 (store.path / run / STOP).touch()
         if number:
@@ -297,7 +310,7 @@ def _train(ray: Any, call: Call, store: Store, rows: Sequence[LearnerRow], callb
 def _task(ray: Any, store: Store, row: LearnerRow, words: Mapping[str, Any]) -> Any:
     """A learner's training as Ray carries it out, again where its node goes away."""
     room, name = _room(store, row), f"{row.run}-{secrets.token_hex(4)}"
-    often = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+    often = {"max_restarts": RESTARTS, "max_task_retries": -1}
     actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
     return actor.remote().train.remote(row.run, dict(words))
 

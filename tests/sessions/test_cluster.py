@@ -1,0 +1,173 @@
+"""A league on a Ray cluster, which the tests start themselves, on this machine alone."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import league
+from league.errors import UsageError
+from league.sessions import cluster
+from league.store.store import Store
+from tests.sessions.test_leagues import LEAGUE, RUNS, learned, train, write
+
+ray = pytest.importorskip("ray")
+pytestmark = [pytest.mark.timeout(500), pytest.mark.xdist_group("ray")]
+IN_STEP = f"in_step = true\n{LEAGUE}"
+SHARED = IN_STEP.replace('role = "', 'cpus = 0.3\nrole = "')
+"""All three learners fit on one core."""
+
+
+@pytest.fixture(autouse=True)
+def _torch_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gives a worker as many threads as its learner has cores."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a league that one process trained."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert train(folder)[0].status == "finished"
+    return folder
+
+
+def need_alike(one: Path, two: Path) -> None:
+    """The same snapshots and the same matches, each once; metrics but for the last bit."""
+    first, second = learned(one), learned(two)
+    for run in RUNS:
+        assert first[run][:2] == second[run][:2]
+        for a, b in zip(first[run][2], second[run][2], strict=True):
+            assert a[:-1] == b[:-1] and a[-1] == pytest.approx(b[-1], abs=1e-12)
+
+
+def test_a_league_in_step_is_what_one_process_trains(whole: Path, tmp_path: Path) -> None:
+    result, said = train(tmp_path, path=write(tmp_path, SHARED), on="local")
+    assert [(x.run, x.status, x.steps) for x in result.learners] == [(run, "finished", 896) for run in RUNS]
+    assert said[0].startswith("on local: ")
+    need_alike(whole, tmp_path)
+    with pytest.raises(UsageError, match="finished, so nothing is left to train"):
+        league.resume("L", store=tmp_path / "league.duckdb", callback=())
+
+
+def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_path: Path) -> None:
+    """What a cluster began goes on in one process, and is what nobody stopped."""
+    from league.sessions.folders import ask_to_stop
+
+    path, store = write(tmp_path, SHARED), tmp_path / "league.duckdb"
+
+    def stop() -> None:
+        while not (tmp_path / "L.main" / "snapshots" / f"{256:010d}").exists():
+            time.sleep(0.05)
+        ask_to_stop(Store.open(store), "L")
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    assert train(tmp_path, path=path, on="local")[0].status == "stopped"
+    thread.join()
+    assert league.resume("L", store=store, callback=()).status == "finished"
+    need_alike(whole, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"on": "127.0.0.1:1"}, "--on 127.0.0.1:1: no Ray cluster answers"),
+        ({"on": "nonsense"}, "--on nonsense: no Ray cluster answers"),
+        ({"on": "local", "learner": "main"}, "learner=main: all learners of a league train on the cluster"),
+        ({"on": "local", "bots": {"mine": lambda obs: obs}}, "on a cluster code is named by a file"),
+    ],
+)
+def test_what_cannot_train_on_a_cluster_is_refused(arguments: dict[str, Any], words: str, tmp_path: Path) -> None:
+    """In one line, and nothing is written."""
+    with pytest.raises(UsageError) as caught:
+        train(tmp_path, path=write(tmp_path), **arguments)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
+
+
+def test_a_run_that_is_no_league_is_refused(whole: Path) -> None:
+    with pytest.raises(UsageError, match=r"run=L\.main: --on trains the learners of a league, and it is none"):
+        league.resume("L.main", on="local", store=whole / "league.duckdb")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({"version": "0.0.9"}, "it has league 0.0.9, here is"),
+        ({"nonce": ""}, "it does not see the folder"),
+        ({"other": ["/x/mine.py"]}, "/x/mine.py is missing or another file there"),
+    ],
+)
+def test_a_node_that_differs_is_refused(
+    found: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By what it answers; what it answers is what `_probe` finds, whose other cases stand below."""
+    import json
+
+    from league import __version__
+
+    alike = {"version": __version__, "nonce": "n", "other": [], "name": "there"}
+    monkeypatch.setattr(ray, "get", lambda *_, **__: json.dumps(alike | found))
+    monkeypatch.setattr(ray, "remote", lambda _: _Remote())
+    node = {"NodeManagerHostname": "there", "NodeID": "0" * 56, "Resources": {"CPU": 2.0}}
+    with pytest.raises(UsageError, match=words):
+        cluster._node(ray, node, tmp_path, "n", {})
+    assert json.loads(cluster._probe(str(tmp_path), "n", {str(tmp_path / "mine.py"): "0"})) == {
+        **{"version": __version__, "nonce": "", "other": [str(tmp_path / "mine.py")]},
+        **{key: value for key, value in json.loads(cluster._probe(".", "n", {})).items() if key in ("name", "python")},
+    }
+
+
+class _Remote:
+    def options(self, **_: object) -> _Remote:
+        return self
+
+    def remote(self, *_: object) -> None: ...
+
+
+def test_a_league_that_is_too_large_is_refused() -> None:
+    rooms = [cluster.Room(1.0, 0.0), cluster.Room(3.0, 0.0)]
+    with pytest.raises(UsageError, match=r"asks for 4 cpus \(3 of one learner\), the cluster has 4 \(2 on one node\)"):
+        cluster._need_room([cluster.Node("a", cluster.Room(2.0, 0.0))] * 2, rooms)
+    with pytest.raises(UsageError, match="asks for 1 gpus"):
+        cluster._need_room([cluster.Node("a", cluster.Room(2.0, 0.0))], [cluster.Room(1.0, 1.0)])
+
+
+@pytest.fixture
+def nodes() -> Iterator[Any]:
+    """A head that trains nothing, and two nodes."""
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(Path(league.__path__[0]).parent)
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    yield found
+    found.shutdown()
+    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+@pytest.mark.slow
+def test_nodes_that_are_killed_lose_and_double_nothing(whole: Path, tmp_path: Path, nodes: Any) -> None:
+    """Five times in the middle of training; the learners go on elsewhere, and the league is what nobody disturbed."""
+    there = [nodes.add_node(num_cpus=3) for _ in range(2)]
+    killed, path = list[int](), write(tmp_path, IN_STEP)
+    with ThreadPoolExecutor(1) as pool:  # Ray begins nodes in the main thread alone
+        training = pool.submit(train, tmp_path, path=path, on=nodes.address)
+        while len(killed) < 5 and not training.done():
+            runs = Store.open(tmp_path / "league.duckdb").runs() if (tmp_path / "L.main").exists() else []
+            if (steps := sum(row.steps for row in runs)) >= 256 * (1 + len(killed)):
+                nodes.remove_node(there.pop(0), allow_graceful=False)
+                there.append(nodes.add_node(num_cpus=3))
+                killed.append(steps)
+            time.sleep(0.1)
+        assert training.result()[0].status == "finished"
+    assert len(killed) == 5, killed
+    need_alike(whole, tmp_path)
