@@ -5,26 +5,23 @@ from __future__ import annotations
 import hashlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from league.arena.agents import (
     Meeting,
-    Named,
     check_seed,
     find_agent,
-    gather,
     introduce,
     play_pairings,
     sampling_of,
-    store_for,
 )
-from league.arena.parts import enter as enter_parts
+from league.arena.cluster import PARTS, PlayPairings, players
+from league.arena.entrants import enter
 from league.arena.tournament_results import ContrastEstimate, Encounter, Ended, Format, Standing, TournamentResult
 from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, Interrupted, UsageError, nearest
@@ -38,7 +35,7 @@ from league.runtime.signals import put_off, settings_kept
 from league.store.folder import Folder
 from league.store.rows import GameRow, unique_name
 from league.store.store import Store
-from league.types import BOT_PREFIX, SEATS, MatchResult
+from league.types import SEATS, MatchResult
 
 GAMES = 20
 """Of each pair in a round robin or a gauntlet."""
@@ -83,6 +80,7 @@ def tournament(
     own_bots: object = None,
     policy: object = None,
     device: str = "auto",
+    on: str | None = None,
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
 ) -> TournamentResult:
@@ -109,6 +107,7 @@ def tournament(
         own_bots: bots in Python, as `bots` of `league.train`; they enter.
         policy: as for `league.evaluate`.
         device, store: as for `league.arena.evaluations.evaluate`.
+        on: a Ray cluster whose cores play, as of `league.train`; its size does not change the games.
         say: receives a line at the beginning and for each batch.
 
     Raises:
@@ -118,11 +117,9 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
-    opened = store_for(store, *agents, *(between or ()), *([f"{run}@" for run in runs]), say=say)
-    own = enter_parts(own_bots, policy=policy, say=say)
-    load = partial(gather, opened, env=env, device=device, say=say, given=own)
-    named = [*agents, *(BOT_PREFIX + part.name for part in own.parts if part.kind == "bot")]
-    meeting = _enter(opened, named, runs, newest, bots, load)
+    words: dict[str, Any] = {"agents": agents, "runs": runs, "newest": newest, "bots": bots, "between": between or ()}
+    words |= {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
+    opened, meeting = enter(**words, say=say)
     objective = None
     if format == "adaptive":
         chosen = None if between is None else _both(opened, between, meeting)
@@ -133,8 +130,10 @@ def tournament(
             f"seeds={num_seeds}: so many of the {len(meeting.sides)} entrants meet all the others; pass 1 to"
             f" {len(meeting.sides) - 1}"
         )
-    with nullcontext() if opened is None else opened.evaluations() as rows:
-        played = _Played(opened, rows, meeting, seed, greedy)
+    with ExitStack() as stack:
+        how = play_pairings if on is None else stack.enter_context(players(on, words, meeting))
+        rows = None if opened is None else stack.enter_context(opened.evaluations())
+        played = _Played(opened, rows, meeting, seed, greedy, how)
         ended, number = _play(played, format, objective, num_seeds, games, say)
     return _result(played, format, ended, objective, number)
 
@@ -190,43 +189,6 @@ def check_options(format: str, given: Mapping[str, object]) -> None:
             check_games(value, name)
 
 
-def _enter(
-    store: Store | None,
-    agents: Sequence[str],
-    runs: Sequence[str],
-    newest: int | None,
-    bots: bool,
-    load: Callable[[tuple[Named, ...]], Meeting],
-) -> Meeting:
-    """Finds and loads all entrants, in the order named: agents, snapshots of runs, bots.
-
-    load: gathers those that are no bots.
-    """
-    if newest is not None and (newest < 1 or not runs):
-        raise UsageError(
-            f"newest={newest}: so many snapshots of each --run, at least 1; pass --run, and another --newest"
-        )
-    found = [find_agent(store, name) for name in agents]
-    for run in runs:
-        assert store is not None  # `store_for` was given the runs' names
-        store.find_run(run)
-        kept = [row for row in store.snapshots(run) if row.pruned_at is None]
-        if not kept:
-            raise UsageError(f"run={run}: no snapshot of it has its files; train it, or name other agents")
-        rows = kept if newest is None else kept[-newest:]
-        found += [Named(row.agent_id, f"{run}@{row.step}", store.path / row.path, is_own=True) for row in rows]
-    meeting = load(tuple({named.agent_id: named for named in found}.values()))
-    if bots:
-        names = [BOT_PREFIX + bot for bot in meeting.spec.bots]
-        there = {named.agent_id for named in meeting.sides}
-        more = tuple(Named(name, name, None) for name in names if name not in there)
-        meeting = replace(meeting, sides=meeting.sides + more)
-    if len(meeting.sides) < 2:
-        alone = f"{meeting.sides[0].label} is alone" if meeting.sides else "nobody is named"
-        raise UsageError(f"a tournament needs two agents at least, and {alone}; name more, or pass --run RUN or --bots")
-    return meeting
-
-
 def _both(store: Store | None, between: tuple[str, str], meeting: Meeting) -> tuple[str, str]:
     """The ids of the two agents whose difference is wanted, both of whom must have entered."""
     a, b = (find_agent(store, name) for name in between)
@@ -242,7 +204,10 @@ def _both(store: Store | None, between: tuple[str, str], meeting: Meeting) -> tu
 class _Played:
     """The tournament so far: plays batches, keeps their matches and counts them."""
 
-    def __init__(self, store: Store | None, rows: Folder | None, meeting: Meeting, seed: int, greedy: bool) -> None:
+    def __init__(
+        self, store: Store | None, rows: Folder | None, meeting: Meeting, seed: int, greedy: bool, how: PlayPairings
+    ) -> None:
+        self._how, self.is_spread = how, how is not play_pairings
         self.rows, self.meeting, self.seed, self.greedy = rows, meeting, seed, greedy
         self.ids = [named.agent_id for named in meeting.sides]
         self.name = unique_name("tournament")
@@ -271,7 +236,7 @@ class _Played:
         for (a, b), count in zip(pairs.tolist(), given.tolist(), strict=True):
             if count:
                 pairings.append((a, b, SEATS * count, self._fresh_seed(self.ids[a], self.ids[b], SEATS * count)))
-        results = play_pairings(self.meeting, pairings, run=self.name, update=self.batch, greedy=self.greedy)
+        results = self._how(self.meeting, pairings, run=self.name, update=self.batch, greedy=self.greedy)
         with put_off():  # what is stored is what is counted
             if self.rows is not None:
                 self.rows.add_matches(results)
@@ -304,6 +269,8 @@ class _Played:
 
 
 def _batch_pairs(played: _Played) -> int:
+    if played.is_spread:
+        return PARTS * BATCH_PAIRS
     return CUDA_BATCH_PAIRS if played.meeting.device.type == "cuda" else BATCH_PAIRS
 
 

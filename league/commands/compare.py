@@ -13,6 +13,7 @@ from league.commands.options import (
     AGENT_WORDS,
     AgainOption,
     GreedyGamesOption,
+    OnOption,
     Output,
     Play,
     PolicyOption,
@@ -234,6 +235,7 @@ def tournament(
     ] = None,
     pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
     seed: SeedOption = 0,
+    on: OnOption = None,
 ) -> None:
     """Play many agents against each other: round robin, gauntlet, or the most informative games."""
     from league.arena.tournaments import tournament
@@ -254,6 +256,7 @@ def tournament(
             until=until,
             max_games=max_games,
             seed=seed,
+            on=on,
             **play.as_keywords(bots="own_bots"),
             store=output.store,
             say=bar.say,

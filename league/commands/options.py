@@ -202,7 +202,7 @@ PoliciesOption = Annotated[
 ]
 OnOption = Annotated[
     str | None,
-    typer.Option("--on", metavar="CLUSTER", help="Train a league on Ray: HOST:PORT, ray://HOST:PORT, auto or local."),
+    typer.Option("--on", metavar="CLUSTER", help="On a Ray cluster: HOST:PORT, ray://HOST:PORT, auto or local."),
 ]
 GreedyGamesOption = Annotated[bool, flag("--greedy", help="Use greedy games instead of sampled ones.")]
 RunArgument = Annotated[

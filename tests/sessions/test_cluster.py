@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 
 import league
 from league.errors import UsageError
-from league.sessions import cluster
+from league.runtime import cluster
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, RUNS, learned, train, write
 
@@ -136,9 +137,23 @@ class _Remote:
 def test_a_league_that_is_too_large_is_refused() -> None:
     rooms = [cluster.Room(1.0, 0.0), cluster.Room(3.0, 0.0)]
     with pytest.raises(UsageError, match=r"asks for 4 cpus \(3 of one learner\), the cluster has 4 \(2 on one node\)"):
-        cluster._need_room([cluster.Node("a", cluster.Room(2.0, 0.0))] * 2, rooms)
+        cluster.need_room([cluster.Node("a", cluster.Room(2.0, 0.0))] * 2, rooms)
     with pytest.raises(UsageError, match="asks for 1 gpus"):
-        cluster._need_room([cluster.Node("a", cluster.Room(2.0, 0.0))], [cluster.Room(1.0, 1.0)])
+        cluster.need_room([cluster.Node("a", cluster.Room(2.0, 0.0))], [cluster.Room(1.0, 1.0)])
+
+
+def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: Path) -> None:
+    """Games of native bots go by their seeds alone; those of nets are as many, each a row of its own."""
+    given: dict[str, Any] = {"bots": True, "env": "matrix", "games": 8, "device": "cpu"}
+    here = league.tournament(**given, store=tmp_path / "a")
+    there = league.tournament(**given, store=tmp_path / "b", on="local")
+    assert here.standings == there.standings and here.encounters == there.encounters
+    store = shutil.copytree(whole, tmp_path / "c")
+    found = league.tournament(runs=["L.main"], newest=3, games=8, on="local", store=store, device="cpu")
+    matches = Store.open(store).matches(found.tournament, "evaluation")
+    assert len(matches) == 24 == len({(x.update, x.row, x.ordinal) for x in matches})
+    with pytest.raises(UsageError, match=r"--on 127\.0\.0\.1:1: no Ray cluster answers"):
+        league.tournament(**given, store=tmp_path / "d", on="127.0.0.1:1")
 
 
 @pytest.fixture

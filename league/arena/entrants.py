@@ -1,0 +1,73 @@
+"""Who enters a tournament."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from league.arena.agents import Meeting, Named, find_agent, gather, store_for
+from league.arena.parts import enter as enter_parts
+from league.errors import UsageError
+from league.store.store import Store
+from league.types import BOT_PREFIX
+
+
+def enter(
+    agents: Sequence[str],
+    runs: Sequence[str],
+    newest: int | None,
+    bots: bool,
+    between: Sequence[str],
+    *,
+    env: object,
+    own_bots: object,
+    policy: object,
+    device: str,
+    store: str | Path,
+    say: Callable[[str], None] | None = None,
+) -> tuple[Store | None, Meeting]:
+    """The store, and the loaded entrants of a tournament; the arguments are those of `tournament`."""
+    opened = store_for(store, *agents, *between, *([f"{run}@" for run in runs]), say=say)
+    own = enter_parts(own_bots, policy=policy, say=say)
+    load = partial(gather, opened, env=env, device=device, say=say, given=own)
+    named = [*agents, *(BOT_PREFIX + part.name for part in own.parts if part.kind == "bot")]
+    return opened, _enter(opened, named, runs, newest, bots, load)
+
+
+def _enter(
+    store: Store | None,
+    agents: Sequence[str],
+    runs: Sequence[str],
+    newest: int | None,
+    bots: bool,
+    load: Callable[[tuple[Named, ...]], Meeting],
+) -> Meeting:
+    """Finds and loads all entrants, in the order named: agents, snapshots of runs, bots.
+
+    load: gathers those that are no bots.
+    """
+    if newest is not None and (newest < 1 or not runs):
+        raise UsageError(
+            f"newest={newest}: so many snapshots of each --run, at least 1; pass --run, and another --newest"
+        )
+    found = [find_agent(store, name) for name in agents]
+    for run in runs:
+        assert store is not None  # `store_for` was given the runs' names
+        store.find_run(run)
+        kept = [row for row in store.snapshots(run) if row.pruned_at is None]
+        if not kept:
+            raise UsageError(f"run={run}: no snapshot of it has its files; train it, or name other agents")
+        rows = kept if newest is None else kept[-newest:]
+        found += [Named(row.agent_id, f"{run}@{row.step}", store.path / row.path, is_own=True) for row in rows]
+    meeting = load(tuple({named.agent_id: named for named in found}.values()))
+    if bots:
+        names = [BOT_PREFIX + bot for bot in meeting.spec.bots]
+        there = {named.agent_id for named in meeting.sides}
+        more = tuple(Named(name, name, None) for name in names if name not in there)
+        meeting = replace(meeting, sides=meeting.sides + more)
+    if len(meeting.sides) < 2:
+        alone = f"{meeting.sides[0].label} is alone" if meeting.sides else "nobody is named"
+        raise UsageError(f"a tournament needs two agents at least, and {alone}; name more, or pass --run RUN or --bots")
+    return meeting
