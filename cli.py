@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import league.commands.completion as completion
-from league.commands import compare, diagnose, look, manage, settings, train
+from league.commands import compare, diagnose, look, manage, settings, sweep, train
 from league.commands.options import app
 from league.errors import Interrupted, LeagueError, UsageError, as_known, described, strays_told
 from league.printing import flush, say, show, streams
@@ -20,7 +20,7 @@ from league.runtime.signals import BROKEN_OFF, MOST_NAMED, interrupt, on_signal,
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
-__all__ = ["app", "compare", "diagnose", "look", "main", "manage", "settings", "train"]
+__all__ = ["app", "compare", "diagnose", "look", "main", "manage", "settings", "sweep", "train"]
 
 
 JSON_ONLY = {"--json", "--json-lines", "bench"}

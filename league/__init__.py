@@ -1,8 +1,8 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `Trainer`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`, `report`, `leaderboard`, `matchup`,
-`payoff`, `load`, `export`, `replay` are the library; the command `league` calls the same. `runs`, `metrics` and `query`
-read a store; `Callback` and `track` hear how a training goes (docs/python.md).
+`train`, `resume`, `Trainer`, `sweep`, `compare`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`, `report`,
+`leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`runs`, `metrics` and `query` read a store; `Callback` and `track` hear how a training goes (docs/python.md).
 """
 
 import os as _os
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from league.faces.report import report
     from league.faces.trackers import track
     from league.sessions.app import resume, train
+    from league.sessions.comparisons import compare
     from league.sessions.failures import replay
+    from league.sessions.sweeps import sweep
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
     from league.training.run import Callback
@@ -40,6 +42,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Callback",
     "Trainer",
+    "compare",
     "evaluate",
     "export",
     "gate",
@@ -56,12 +59,14 @@ __all__ = [
     "report",
     "resume",
     "runs",
+    "sweep",
     "tournament",
     "track",
     "train",
     "watch",
 ]
 _HOMES = {
+    "compare": "league.sessions.comparisons",
     "evaluate": "league.arena.evaluations",
     "Trainer": "league.sessions.trainer",
     "Callback": "league.training.run",
@@ -75,6 +80,7 @@ _HOMES = {
     "query": "league.faces.notebook",
     "report": "league.faces.report",
     "runs": "league.faces.notebook",
+    "sweep": "league.sessions.sweeps",
     "remove_import": "league.store.exchange",
     "replay": "league.sessions.failures",
     "tournament": "league.arena.tournaments",

@@ -41,10 +41,13 @@ SHORTER = (
     *("run.ladder_share=0", "run.allow_short=true", "pool.snapshot_every=2_000", "pool.snapshot_every_after=2_000"),
 )
 """What a training of a page has here, so that its commands are tried in minutes; what it learns is not tested."""
+SHORTER_SWEEP = "steps = 50_000\n", "steps = 6_144\nset.run.allow_short = true\n"
+"""The same of a sweep's file."""
 SMALL = ("agent.opponent_encoder=false", "agent.observation_width=32", "agent.lstm_size=32", "agent.head_sizes=[32]")
 LEFT_OUT = ("--device cuda", "league play")
 """Commands that need a GPU or a person."""
 UNCERTAIN = frozenset({"accepted", "stronger", "promoted", "best", "than", "weakness", "found", "exclude"})
+UNCERTAIN |= {"about", "would", "seen", "excludes"}
 """Words of findings that few steps and games do not bring about."""
 
 
@@ -62,6 +65,10 @@ def shortened(command: str) -> str:
         command += " --games 20"
     if "league gate" in command or "--format adaptive" in command:
         command += " --max-games 20"
+    if "league compare" in command:
+        command = re.sub(r"--seeds \d+", "--seeds 2", command) + " --set run.allow_short=true"
+        command = command.replace("compare best.toml", "compare kuhn-t001-s1")  # the best may be the shipped settings
+    command = re.sub(r"--trials \d+", "--trials 4", command)
     if "league tune" in command:
         command += " --seconds 1"
     if "league train" in command:
@@ -104,7 +111,7 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
         kind, code, printed = block.groups()
         if kind == "toml":
             near = FILE.findall(text[: block.start()])[-1:] or FILE.findall(text[block.end() :])[:1]
-            (tmp_path / near[0]).write_text(code)
+            (tmp_path / near[0]).write_text(code.replace(*SHORTER_SWEEP))
         elif kind == "python" and page != TUTORIAL:
             done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
             assert (done.returncode, done.stdout) == (0, printed), done.stderr

@@ -53,7 +53,7 @@ def as_words(overrides: Overrides, agent: str | None = None, steps: int | None =
 def toml(value: Any) -> str:
     """A setting's value as `--set` takes it."""
     if isinstance(value, dict):
-        items = ", ".join(f"{_key(str(key))} = {toml(item)}" for key, item in value.items())
+        items = ", ".join(f"{key_of(str(key))} = {toml(item)}" for key, item in value.items())
         return f"{{ {items} }}" if value else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml(item) for item in value) + "]"
@@ -76,7 +76,7 @@ def written(
             field = model.model_fields.get(key) if model else None
             if is_explained and field is not None and field.description:
                 lines += [f"# {line.strip()}".rstrip() for line in field.description.splitlines()]
-            lines.append(f"{_key(key)} = {toml(value)}")
+            lines.append(f"{key_of(key)} = {toml(value)}")
             lines += [f"# {name}{picture(x)}" for name, x in _schedules(config, section, key)]
             lines += [f"# {notes[name]}" for name in (f"{section}.{key}",) if name in notes]
     return lines[1:]
@@ -108,7 +108,7 @@ def _schedules(config: Config, section: str, key: str) -> list[tuple[str, Schedu
     return [(" ".join([*path[2:], ""]), x) for path, x in found]
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
     """A name, or a step of a schedule, as TOML has it."""
     if name.isdecimal():
         return f"{int(name):_}"
