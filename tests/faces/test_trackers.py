@@ -168,14 +168,14 @@ def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, monkeypatch: pytes
 
 def test_each_learner_of_a_league_has_its_own(tmp_path: Path) -> None:
     """Every learner's file has its own updates once each, over its turns; what it does against others is `league/`."""
-    sets = [*SMALL, "run.total_steps=256", "run.evaluate_games=2", "pool.snapshot_every=128"]
+    sets = [*SMALL, "run.total_steps=384", "run.evaluate_games=2", "pool.snapshot_every=128"]
     how: dict[str, Any] = {"stage": "smoke", "env": "matrix", "overrides": sets, "store": tmp_path / "s", "run": "L"}
-    (tmp_path / "pair.toml").write_text(PAIR)
+    (tmp_path / "pair.toml").write_text(PAIR.replace("20_000", "128"))
     done = league.train(league=tmp_path / "pair.toml", **how, callback=league.track(f"csv={tmp_path / 'logs'}"))
     names: set[str] = set()
     for learner in done.learners:
         rows = csv_rows(tmp_path / "logs" / learner.run / "metrics.csv")
-        assert [int(row["steps"]) for row in rows if row["train/update"]] == [128, 256], learner.run
+        assert [int(row["steps"]) for row in rows if row["train/update"]] == [128, 256, 384], learner.run
         names |= set(rows[0])
     assert {"league/win_rate/main", "league/rating/main", "league/rating/main_upper"} <= names
     assert not any("L.main@" in name for name in names) and not (tmp_path / "L.main/metrics.csv").exists()
