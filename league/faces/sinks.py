@@ -145,7 +145,11 @@ def _line(cells: Sequence[str]) -> bytes:
 
 
 class TensorBoard(Sink):
-    """Event files in `tensorboard/`; TensorBoard leaves out what earlier files have of steps that are made again."""
+    """Event files in `tensorboard/`; TensorBoard leaves out what earlier files have of steps that are made again.
+
+    TensorBoard reads files in the order of their names, which begin with a time in seconds. Earlier files are numbered
+    instead, so that a run that goes on within the same second, or after its clock was set back, has the last file.
+    """
 
     package = "tensorboard"
     lies = "tensorboard"
@@ -153,6 +157,8 @@ class TensorBoard(Sink):
     def __init__(self, folder: Path, start: Start) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        for number, earlier in enumerate(sorted((folder / self.lies).glob("events.out.tfevents.*"))):
+            earlier.rename(earlier.with_name(f"events.out.tfevents.{number:010d}.{earlier.name.split('.', 4)[4]}"))
         purged = start.steps + 1 if start.steps else 0
         self._writer = SummaryWriter(str(folder / self.lies), purge_step=purged, flush_secs=FLUSH_SECONDS)
         settings = json.dumps(start.config, indent=1)

@@ -97,10 +97,12 @@ def begin_and_die(folder: Path, names: list[str]) -> None:
     train(folder, *names, notes=Killer(folder / "R", 4, waits="wandb" in names))
 
 
-def killed_and_resumed(folder: Path, *names: str) -> None:
-    """A run that was, without naming its trackers again."""
+def killed_and_resumed(folder: Path, *names: str, late: bool = False) -> None:
+    """A run that was, without naming its trackers again; `late` dates its first event file after the second."""
     folder.mkdir()
     assert Process(begin_and_die, [folder, list(names)], cwd=folder).wait(120) == -signal.SIGKILL
+    for events in (folder / "R/tensorboard").glob("events*") if late else ():
+        events.rename(events.with_name("events.out.tfevents.9999999999." + events.name.split(".", 4)[4]))
     with open(folder / "R/metrics.csv", "a") as torn:
         torn.write("640,4")
     assert league.resume("R", store=folder / "league.duckdb", callback=league.track()).status == "finished"
@@ -108,7 +110,7 @@ def killed_and_resumed(folder: Path, *names: str) -> None:
 
 def test_a_killed_run_goes_on_at_its_checkpoint(whole: tuple[Path, Any], tmp_path: Path) -> None:
     """No step is there twice or missing, and each number is that of the run that was never killed."""
-    killed_and_resumed(tmp_path / "cut", "csv", "tensorboard")
+    killed_and_resumed(tmp_path / "cut", "csv", "tensorboard", late=True)
     cut, expected = (csv_rows(folder / "R/metrics.csv") for folder in (tmp_path / "cut", whole[0]))
     assert lasting(cut) == lasting(expected)
     assert list(tensorboard_scalars(tmp_path / "cut/R/tensorboard")["train/entropy"]) == [128, 256, 384, 512, 640]
