@@ -16,7 +16,7 @@ from league.commands import compare, diagnose, look, manage, settings, sweep, tr
 from league.commands.options import app
 from league.errors import Interrupted, LeagueError, UsageError, as_known, described, strays_told
 from league.printing import flush, say, show, streams
-from league.runtime.signals import BROKEN_OFF, MOST_NAMED, interrupt, on_signal, replaced
+from league.runtime.signals import BROKEN_OFF, MOST_NAMED, end_soon, interrupt, on_signal, replaced
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
@@ -86,14 +86,19 @@ def main() -> None:
     except Interrupted as error:  # before the command began, or after its end
         say(BROKEN_OFF)
         sys.exit(128 + error.number)
+    except SystemExit as error:
+        end_soon(error.code if isinstance(error.code, int) else 0, say)
+        raise
 
 
 def _run(received: list[int]) -> NoReturn:
     """Calls the command and leaves with its exit code."""
+    changed = ""
     try:
         try:
             sys.exit(_call())
         finally:
+            changed = " and ".join(replaced()[:MOST_NAMED])
             flush()  # what stdout does not take is an error, too
     except SystemExit:
         raise
@@ -103,10 +108,11 @@ def _run(received: list[int]) -> NoReturn:
         if received:  # whatever it became on its way: a library may wrap it
             say(BROKEN_OFF)
             sys.exit(128 + received[0])
-        known = as_known(error)
-        if changed := " and ".join(replaced()[:MOST_NAMED]):
+        if changed:
             words = f"your code changed {changed}, after which {described(error)}; leave {changed} as it is"
-            known = LeagueError(words)
+            known: LeagueError | None = LeagueError(words)
+        else:
+            known = as_known(error)
         if known is None:
             raise
         say(f"error: {' '.join(str(known).split())}")

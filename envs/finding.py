@@ -104,19 +104,19 @@ def spec_of(game: GameModule, where: str) -> GameSpec:
     """
     if not (inspect.isclass(game.Options) and issubclass(game.Options, BaseModel)):
         raise ConfigError(f"env={where}: Options must be a pydantic model of the game's options; {HOW}")
-    try:
-        options = game.Options()
-        if not game.Options.model_config.get("validate_default"):
-            resolve(where, game.Options, options.model_dump(mode="json", warnings=False))
-    except ValidationError as errors:
-        line = explain(where, game.Options, {}, errors)
-        cause = errors.errors()[0].get("ctx", {}).get("error")
-        own = users_line(cause) if isinstance(cause, BaseException) else ""
-        told = f"env={where}: the defaults of its Options do not hold: {line}"
-        raise (CodeError(f"{told} ({own}); mend it") if own else ConfigError(told)) from None
-    except ConfigError as error:
-        raise ConfigError(f"env={where}: the defaults of its Options do not hold: {error}") from None
     with failing(where):
+        try:
+            options = game.Options()
+            if not game.Options.model_config.get("validate_default"):
+                resolve(where, game.Options, options.model_dump(mode="json", warnings=False))
+        except ValidationError as errors:
+            line = explain(where, game.Options, {}, errors)
+            cause = errors.errors()[0].get("ctx", {}).get("error")
+            own = users_line(cause) if isinstance(cause, BaseException) else ""
+            told = f"env={where}: the defaults of its Options do not hold: {line}"
+            raise (CodeError(f"{told} ({own}); mend it") if own else ConfigError(told)) from None
+        except ConfigError as error:
+            raise ConfigError(f"env={where}: the defaults of its Options do not hold: {error}") from None
         spec = game.spec(options)
     if not isinstance(spec, GameSpec):
         raise ConfigError(f"env={where}: spec gives {type(spec).__name__}, no GameSpec; {HOW}")

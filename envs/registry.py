@@ -36,7 +36,7 @@ from league.envs.finding import GameModule, as_game, checked, spec_of
 from league.envs.lastaction import PART as LAST_ACTION
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
-from league.envs.sources import failing
+from league.envs.sources import failing, process_kept
 from league.envs.workers.batch import WorkerBatch
 from league.errors import ConfigError, nearest, note_user_code
 from league.types import GameSpec, GameTree, MatchBatch, ObservationPart, Source
@@ -127,6 +127,7 @@ def register(name: str, game: str | GameModule) -> None:
     _games[name] = game
 
 
+@process_kept()
 def adopt(
     found: Any,
     where: str,
@@ -249,9 +250,10 @@ def layout(name: str, options: Mapping[str, Any]) -> tuple[ObservationPart, ...]
         ConfigError: as `check_options`.
     """
     whole = spec(name, options)
-    give = getattr(_game(name), "layout", None)
-    parts = tuple(() if give is None else give(_resolve(name, options))) or whole.observation or ()
-    start = whole.opponent_slice[0] if shows_last_action(game(name).spec(_resolve(name, options))) else whole.obs_size
+    give = getattr(_game(name), "layout", lambda options: ())
+    parts = _guarded(name, lambda game: tuple(give(_resolve(name, options)))) or whole.observation or ()
+    own = _guarded(name, lambda game: game.spec(_resolve(name, options)))
+    start = whole.opponent_slice[0] if shows_last_action(own) else whole.obs_size
     if not parts:
         parts = (ObservationPart("observation", 0, (start,), bounds=whole.obs_range),)
     if parts[-1].stop < whole.obs_size:
@@ -355,10 +357,14 @@ def tree(name: str, options: Mapping[str, Any]) -> GameTree | None:
         return None
     if shows_last_action(_guarded(name, lambda game: game.spec(_resolve(name, options)))):  # its nodes do not show it
         return None
-    try:
-        return cast(GameTree, grow(_resolve(name, options)))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+
+    def grown(game: GameModule) -> GameTree:
+        try:
+            return cast(GameTree, grow(_resolve(name, options)))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    return _guarded(name, grown)
 
 
 def game_id(name: str, options: Mapping[str, Any]) -> str:
@@ -406,7 +412,7 @@ def _game(name: str) -> GameModule:
 
 
 def _resolve(name: str, options: Mapping[str, Any]) -> BaseModel:
-    return resolve(name, options_model(name), options)
+    return _guarded(name, lambda game: resolve(name, game.Options, options))
 
 
 def _guarded(name: str, call: Callable[[GameModule], Value]) -> Value:

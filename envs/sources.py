@@ -246,6 +246,13 @@ def load(found: Located) -> ModuleType:
 
 
 @contextmanager
+def process_kept(*, may_draw: bool = False) -> Iterator[None]:
+    """As `failing`, of errors that stay what they are."""
+    with settings_kept(), nullcontext() if may_draw else _draws_kept(), redirect_stdout(sys.stderr):
+        yield
+
+
+@contextmanager
 def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iterator[None]:
     """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
 
@@ -260,7 +267,7 @@ def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iter
         CodeError: with the exception and where it was raised.
     """
     try:
-        with settings_kept(), nullcontext() if may_draw else _draws_kept(), redirect_stdout(sys.stderr):
+        with process_kept(may_draw=may_draw):
             yield
     except BaseException as error:
         if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 _ROOM, _RIGHTS = "make room there, then try again", "see to its rights, or pass another path"
 _HANDLES, _DISK = "close files or raise `ulimit -n`, then try again", "see to its disk, then try again"
@@ -137,6 +137,8 @@ def code_told(what: str = "", advice: str = "mend it") -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and error.__traceback__ and error.__traceback__.tb_next is None:
+            raise  # of Python, which lets go of this context
         told = as_users(error, what, advice)
         if told is None or told is error:
             raise
@@ -260,7 +262,7 @@ def as_known(error: BaseException) -> LeagueError | None:
     """
     if isinstance(error, LeagueError):
         return error
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in words_of(error):  # as torch says it
         return LeagueError("too little memory; free some, raise `ulimit -v`, or ask for less at once")
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return LeagueError("the system makes no more threads; end other processes or raise `ulimit -u`, then try again")
@@ -336,23 +338,26 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
     leave, process = os._exit, os.getpid()
 
-    def exit_caught(status: int) -> NoReturn:
-        caller = sys._getframe(1)
+    def exit_caught(status: int) -> None:
+        caller = sys._getframe().f_back
+        if caller is None:  # Python calls it as the process ends
+            return
         if os.getpid() == process and is_users(str(caller.f_globals.get("__name__")), caller.f_code.co_filename):
             raise SystemExit(status)
         leave(status)
 
     def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
         line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
-        if not line:
+        if not line and not isinstance(found.exc_value, SystemExit):
             usual(found)
         elif line not in told:
             told.add(line)
-            say(f"your code raised {described(found.exc_value)} ({line}) {where}, which stops nothing; mend it")
+            at = f" ({line})" if line else ""
+            say(f"your code raised {described(found.exc_value)}{at} {where}, which stops nothing; mend it")
 
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
-    os._exit = exit_caught
+    os._exit = exit_caught  # type: ignore[assignment]  # it returns as Python ends
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ from league.envs.contract.steps import need
 from league.envs.contract.traces import act, outputs
 from league.envs.matches.match import MatchGame
 from league.envs.matches.mixtures import choices_of
-from league.errors import ContractError, UsageError, nearest
+from league.errors import ContractError, UsageError, code_told, nearest
 from league.play.bots import BotPolicy
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_parts", "check_policy"]
 
 
+@code_told()
 def check_game(
     game: object,
     options: Mapping[str, Any] | None = None,
@@ -64,6 +65,7 @@ def check_game(
     return check_deeply(entered, chosen, seed=seed, say=say)
 
 
+@code_told()
 def check_bot(
     game: object,
     bot: str | Callable[..., Any],
@@ -115,6 +117,7 @@ def check_bot(
         )
 
 
+@code_told()
 def check_parts(
     game: object,
     bots: object = None,
@@ -152,6 +155,7 @@ def check_parts(
     return tuple(f"{part.kind} {part.name}" for part in given.parts)
 
 
+@code_told()
 def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 12, seed: int = 0) -> None:
     """Holds a network to `league.types.Policy` for a game.
 

@@ -7,6 +7,8 @@ from pathlib import Path
 WEIGHTS = "weights.safetensors"
 MANIFEST = "manifest.json"
 """Of a snapshot."""
+OF_SNAPSHOT = r"manifest\.json|weights\.safetensors"
+"""Paths in a snapshot's folder."""
 MAX_MANIFEST_BYTES = 2**20
 INDEX = "state.json"
 PREVIOUS = "previous.json"

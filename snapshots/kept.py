@@ -56,7 +56,7 @@ def keep_newest(folder: Path, steps: int, every: int, most: int) -> None:
         OSError: the disk refuses.
     """
     write_atomic(folder / f"kept-{steps:012d}.json", read_file(folder / INDEX))
-    there = {int(path.stem.removeprefix("kept-")): path for path in sorted(folder.glob("kept-*.json"))}
+    there = {int(path.stem.removeprefix("kept-")): path for path in sorted(folder.glob(f"kept-{'[0-9]' * 12}.json"))}
     stays = chosen(there, every, most)
     for path in (path for step, path in there.items() if step not in stays):
         path.unlink()
@@ -105,6 +105,6 @@ def kept_data(folder: Path) -> set[str | None]:
 def remove_unnamed(folder: Path) -> None:
     """Removes the data files that no index names."""
     named = {data_of(folder / INDEX), data_of(folder / PREVIOUS), *kept_data(folder)}
-    for path in sorted(folder.glob("state-*.safetensors")):
+    for path in sorted(folder.glob(f"state-{'[0-9a-f]' * 16}.safetensors")):
         if path.name not in named:
             path.unlink()

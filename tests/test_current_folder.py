@@ -72,6 +72,18 @@ def test_a_worker_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path)
     need_unsprung(trap)
 
 
+def test_pictures_obey_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
+    """Matplotlib would read its settings there, and say what is wrong with them."""
+    (trap / "matplotlibrc").write_text("\x1b[31m nonsense\nbackend: module://json\n")
+    code = (
+        "from league.boards.plots import figure; figure(1, 1); import matplotlib; print(matplotlib.matplotlib_fname())"
+    )
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=trap, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and str(trap) not in done.stdout
+    need_unsprung(trap)
+
+
 @pytest.mark.parametrize("first", ["", "folder"])
 def test_a_folder_that_came_first_comes_last(first: str, trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Python that looks in the current folder first, as an interactive one does, starts others that look there last.

@@ -153,7 +153,16 @@ def _spec(where: str, name: str, module: ModuleType | None) -> EnvSpec:
 
 
 def _import(where: str, module: str) -> ModuleType:
-    """Imports a module that registers environments, from the current folder, too."""
+    """Imports a module that registers environments, from the current folder, too.
+
+    Raises:
+        ConfigError: it cannot be one, or cannot be imported.
+    """
+    if not all(word.isidentifier() for word in module.split(".")):
+        raise ConfigError(
+            f"env={where}: {module!r} is no module's name, nor a file's, which ends in .py; write gymnasium:MODULE:ID"
+            f" or gymnasium:./FILE.py:CLASS"
+        )
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.append(folder)  # last: it hides nothing

@@ -31,14 +31,16 @@ def silent() -> Iterator[None]:
         return
     sys.stdout.flush()
     sys.stderr.flush()
-    kept, nowhere = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
+    kept, nowhere = {}, os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
+        with contextlib.suppress(OSError):  # code of a user has closed it
+            kept[stream] = os.dup(stream)
         os.dup2(nowhere, stream)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
-        for stream, copy in zip((1, 2), kept, strict=True):
+        for stream, copy in kept.items():
             os.dup2(copy, stream)
             os.close(copy)
         os.close(nowhere)

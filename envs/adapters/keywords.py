@@ -28,7 +28,7 @@ def parse_call(where: str, rest: str) -> tuple[str, dict[str, Any]]:
     where: the address, for errors.
 
     Raises:
-        ConfigError: what is in the brackets is not `name=value, ...` with plain values.
+        ConfigError: what is in the brackets is not `name=value, ...` with plain values, or is league's own to choose.
     """
     name, bracket, given = rest.partition("(")
     if not bracket:
@@ -37,9 +37,12 @@ def parse_call(where: str, rest: str) -> tuple[str, dict[str, Any]]:
         call = ast.parse(f"f({given}", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not all(word.arg for word in call.keywords):
             raise ValueError
-        return name, {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        keywords = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (SyntaxError, ValueError):
         raise ConfigError(f"env={where}: behind the name stands (keyword=value, ...), with plain values") from None
+    if "render_mode" in keywords:  # one that waits for a screen would take hours
+        raise ConfigError(f"env={where}: render_mode is chosen where a match is drawn; leave it out")
+    return name, keywords
 
 
 def game_name(scheme: str, name: str, keywords: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ from league.envs.adapters.tables import PLAYERS, AtOnce, InTurns, TwoAgentTable,
 from league.envs.matches.match import Match, MatchGame
 from league.envs.matches.mixtures import choices_of
 from league.envs.matches.row import BatchRules, MatchError
-from league.errors import ConfigError, described, nearest
+from league.errors import ConfigError, described, nearest, users_line
 from league.types import SEATS, FloatArray, Utility
 
 REWARD = "reward"
@@ -125,7 +125,8 @@ class ZooMatch(Match):
             self._stage = table, self._seed, len(self._log)
             picture = table.render()
         except Exception as error:
-            raise MatchError(f"{self.name} cannot be drawn: {described(error)}") from error
+            where = f" ({line})" if (line := users_line(error)) else ""
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}{where}; mend it") from error
         if picture.ndim != 3 or picture.shape[-1] != 3:
             raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture
@@ -327,7 +328,7 @@ def _module(where: str, name: str) -> ModuleType:
             sys.path.append(folder)  # last: it hides nothing
     else:
         path = "pettingzoo." + known[name].replace("/", ".") if name in known else ""
-    if not path:
+    if not path or not all(word.isidentifier() for word in path.split(".")):
         close = nearest(word, known) if not slash else nearest(name, known.values())
         if name.isidentifier() and Path(f"{name}.py").exists():
             close = f"; name the file, pettingzoo:./{name}.py, or a class of the module, pettingzoo:{name}:CLASS"

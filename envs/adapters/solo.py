@@ -22,7 +22,7 @@ from league.envs.adapters.spaces import Seen
 from league.envs.matches.choices import Choices
 from league.envs.matches.match import Match
 from league.envs.matches.row import RANDOM, BatchRules, MatchError
-from league.errors import described
+from league.errors import described, users_line
 from league.types import SEATS, FloatArray
 
 WORLD = "world"
@@ -284,7 +284,8 @@ class SoloMatch(Match):
             self._stage[seat] = copy, self._seed, len(log)
             picture = copy.render()
         except Exception as error:  # libraries have errors of their own for what is not installed
-            raise MatchError(f"{self.name} cannot be drawn: {described(error)}") from error
+            where = f" ({line})" if (line := users_line(error)) else ""
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}{where}; mend it") from error
         if picture.ndim != 3 or picture.shape[-1] != 3:
             raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture

@@ -201,8 +201,9 @@ class HumanMatch:
 
     def _checked(self, action: Sequence[int] | None) -> npt.NDArray[Any]:
         spec, batch = self.spec.action, self.bout.batch
-        given = [0] * spec.num_parts if action is None else list(action)
-        if len(given) != spec.num_parts or not all(type(x) is int and abs(x) < 2**31 for x in given):
+        given: Any = [0] * spec.num_parts if action is None else action
+        is_whole = isinstance(given, Sequence) and all(type(x) is int and abs(x) < 2**31 for x in given)
+        if not is_whole or len(given) != spec.num_parts:
             raise UsageError(f"action={str(given)[:80]}: must be {spec.num_parts} whole numbers")
         played = np.array(given, spec.dtype)
         mask = None if batch.mask is None else batch.mask[0, self.seat]

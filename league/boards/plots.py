@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,22 +51,20 @@ def _kind() -> type[Figure]:
 
 
 def need_matplotlib() -> None:
-    """Loads matplotlib, which reads a file `matplotlibrc` of the current folder, and MPLBACKEND.
+    """Loads matplotlib from a folder of ours: it would obey a file `matplotlibrc` of the current one.
 
     Raises:
-        UsageError: it is not installed, or one of these is wrong.
+        UsageError: it is not installed, or MPLBACKEND or MATPLOTLIBRC is wrong.
     """
-    rc = Path("matplotlibrc")
     try:
-        if rc.exists() and not rc.is_file():
-            raise OSError("it is no regular file")
-        import matplotlib  # noqa: F401
+        with chdir(Path(__file__).parent):
+            import matplotlib  # noqa: F401
     except ModuleNotFoundError:
         raise UsageError(
             "plots need matplotlib, which is not installed; run `pip install 'league-engine[plots]'`"
         ) from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"matplotlib does not load ({error}); see to its file {rc} and to MPLBACKEND") from None
+        raise UsageError(f"matplotlib does not load ({error}); see to MPLBACKEND and MATPLOTLIBRC") from None
 
 
 def figure(width: float, height: float) -> Figure:

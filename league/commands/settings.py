@@ -11,7 +11,7 @@ import league.commands.completion as completion
 from league.commands.known import known_settings
 from league.commands.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
 from league.commands.train import PANEL
-from league.errors import UsageError, nearest
+from league.errors import ConfigError, UsageError, nearest
 from league.printing import print_json, show
 
 if TYPE_CHECKING:
@@ -147,7 +147,10 @@ def _notes(found: Config) -> dict[str, str]:
     game = found.env.name
     if found.agent.policy or game not in registry.games():
         return {}
-    spec = registry.spec(game, found.env.options)
+    try:
+        spec = registry.spec(game, found.env.options)
+    except ConfigError:  # a run's whose file was changed: they are shown as they are
+        return {}
     return {"agent.torso": in_words(found.agent.torso, spec, found.agent.observation_width)}
 
 

@@ -44,6 +44,8 @@ MOST_VIEWS = 8
 """Choices of runs that are remembered."""
 MOST_WAITING = 8
 """Requests that wait for their turn; one more is refused."""
+REFUSED_SECONDS = 1.0
+"""Until it is refused: a client that asks again at once takes no more of a core than one that waits."""
 MOST_NAMES = 50
 HEADERS = {
     "Cache-Control": "no-cache",
@@ -135,6 +137,7 @@ class PageCache:
     def _turn(self) -> Iterator[None]:
         """Within it the store is this thread's."""
         if self._waiting >= MOST_WAITING:
+            self._sleep(REFUSED_SECONDS)
             raise StoreError(f"{self._waiting} requests wait already; try again in a minute")
         self._waiting += 1
         try:
@@ -192,7 +195,7 @@ def make_app(views: PageCache) -> Starlette:
         **{f"/{name}": (part(name), "text/css") for name in STYLES},
     }
 
-    def text(request: Request) -> Response:
+    async def text(request: Request) -> Response:  # in no thread, all of which may wait
         body, kind = texts[request.url.path]
         return Response(body, media_type=kind, headers=headers)
 

@@ -11,21 +11,26 @@ import resource
 import signal
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from league.errors import CodeError, Interrupted, LeagueError, described, is_users, users_line
 
+END_SECONDS = 30.0
+"""For threads and processes that go on after a command's end."""
 MOST_NAMED = 3
 """Settings that an error names."""
 Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]
 """The name of a setting of the process, what gives it, and what sets it, which returns False where all was well."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_KILLING = (signal.SIGALRM, signal.SIGXCPU)
+"""Those of timers and limits that code of a user may set; one that nothing handles is taken for an ending one."""
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 """A progress bar hides it."""
 BROKEN_OFF = "interrupted; what was stored before is kept"
@@ -39,15 +44,18 @@ NEEDED = {
 }
 """What all Python code relies on, and league never sets; as the built-in functions."""
 RELIED_ON = (
-    *("os", "io", "json", "time", "random", "hashlib", "shutil", "tempfile", "pathlib", "pathlib.Path", "numpy"),
-    *("torch", "torch.Tensor", "torch.nn.functional"),
+    *("pathlib.Path", "threading.Thread", "pydantic.BaseModel", "numpy", "torch", "torch.Tensor"),
+    *("torch.nn.functional", "duckdb"),
 )
-"""Modules and classes whose functions league calls and code of users may have replaced."""
+"""Besides Python's own modules, modules and classes whose functions code of users may have replaced."""
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
+_OTHER_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name[:7] == "RLIMIT_")
 _functions: dict[str, tuple[Any, dict[str, Any]]] = {}
 """Of `RELIED_ON` what was loaded before code of users ran: it, and what it had by name."""
 _MODULES, _BUILTINS, _ENVIRON = sys.modules, vars(builtins), os.environ
-_HANDLED = (*ENDING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
+_loaded: dict[str, Any] = {}
+"""The modules that were loaded before the last step that had others."""
+_HANDLED = (*ENDING, *_KILLING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
 
 
 def received() -> tuple[int, ...]:
@@ -85,6 +93,7 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
         first(number)
 
     wanted = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    wanted += [number for number in _KILLING if signal.getsignal(number) is signal.SIG_DFL]
     previous = {number: signal.signal(number, handle) for number in wanted}
     _innermost = received
     try:
@@ -125,6 +134,30 @@ def interrupt(number: int) -> None:
             os.write(2, f"{BROKEN_OFF}\n".encode())
             os._exit(128 + number)
     raise Interrupted(number)
+
+
+def end_soon(code: int, say: Callable[[str], None]) -> None:
+    """Ends a process that is over, with its exit code, where threads or processes that code started do not let it.
+
+    say: receives a line about them.
+    """
+
+    def end() -> None:
+        time.sleep(END_SECONDS)
+        main = threading.main_thread()
+        pool: Any = _MODULES.get("multiprocessing")
+        children = pool.active_children() if hasattr(pool, "active_children") else []
+        kept = [x.name for x in (*(x for x in threading.enumerate() if not x.daemon and x is not main), *children)]
+        if kept and not main.is_alive():  # Python waits for them
+            say(
+                f"your code left {' and '.join(kept[:MOST_NAMED])} running, which the command ends; end it in your code"
+            )
+            for child in children:
+                child.kill()
+            os._exit(code)
+
+    with suppress(RuntimeError):  # the system makes no more threads
+        threading.Thread(target=end, daemon=True).start()
 
 
 @contextmanager
@@ -193,6 +226,9 @@ def _settings() -> list[Setting]:
         ("sys.modules", _MODULES.copy, _set_modules),
         *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
         *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
+        ("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)),
+        ("sys.settrace", sys.gettrace, sys.settrace),
+        ("sys.setprofile", sys.getprofile, sys.setprofile),
         ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
         ("os.umask", _umask, os.umask),
         ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
@@ -210,9 +246,9 @@ def _settings() -> list[Setting]:
 
 
 class StepKept:
-    """The same around one step of play: the working folder, built-in functions, limits of recursion and of the system,
-    where modules are looked for, and torch's default type and device, threads, gradients, products and modes. Takes
-    some 10 microseconds.
+    """The same around one step of play: the working folder, built-in functions, alarms, limits of recursion and of the
+    system, where modules are looked for, those that are loaded, and torch's default type and device, threads,
+    gradients, products and modes. Takes some 10 microseconds.
 
     A process that code of a user has forked ends here: it would go on with the run as the first one does.
 
@@ -224,6 +260,9 @@ class StepKept:
 
     def __enter__(self) -> None:
         self._process, self._limit, self._builtins = os.getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
+        if len(_loaded) != len(_MODULES):
+            _loaded.clear()
+            _loaded.update(_MODULES)
         with_torch = hasattr(_MODULES.get("torch"), "set_float32_matmul_precision")  # or it is half imported
         self._settings = _of_a_step(with_torch)
         self._before = [get() for _, get, _ in self._settings]
@@ -241,6 +280,8 @@ class StepKept:
         if getattr(sys, "modules", None) is not _MODULES:
             sys.modules = _MODULES
             changed.append("sys.modules")
+        if len(_MODULES) < len(_loaded) and _set_modules(_loaded):
+            changed.append("sys.modules")
         if [get() for _, get, _ in self._settings] != self._before:
             changed += _put_back(zip(self._settings, self._before, strict=True))
         if error is not None and changed:
@@ -251,7 +292,8 @@ class StepKept:
 def _of_a_step(with_torch: bool) -> list[Setting]:
     """The settings that `StepKept` compares, but for those of Python itself."""
     found: list[Setting] = [("the working folder", _folder, _set_folder)]
-    found.append(("limits of the system", _limits, _set_limits))
+    found.append(("limits of the system", partial(_limits, _LIMITS), partial(_set_limits, _LIMITS)))
+    found.append(("signal.alarm", _has_alarm, _set_alarm))
     found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
     if with_torch:
         torch: Any = _MODULES["torch"]
@@ -305,19 +347,31 @@ def _set_mask(then: Iterable[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, then)
 
 
-def _limits() -> list[int]:
-    return [resource.getrlimit(number)[0] for number in _LIMITS]
+def _limits(numbers: Sequence[int]) -> list[int]:
+    return [resource.getrlimit(number)[0] for number in numbers]
 
 
-def _set_limits(then: Iterable[int]) -> None:
-    for number, soft in zip(_LIMITS, then, strict=True):
+def _set_limits(numbers: Sequence[int], then: Iterable[int]) -> None:
+    for number, soft in zip(numbers, then, strict=True):
         with suppress(OSError, ValueError):  # the hard limit was lowered, too
             resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
 
 
+def _has_alarm() -> bool:
+    """Whether a timer runs whose signal would end the process."""
+    return signal.getitimer(signal.ITIMER_REAL)[0] > 0
+
+
+def _set_alarm(ran: bool) -> None:
+    if not ran:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _remember() -> None:
     """Notes the functions that code of users might replace, before it runs."""
-    for name in RELIED_ON:
+    if len(_MODULES) == len(_loaded):
+        return
+    for name in (*RELIED_ON, *(name for name in _MODULES if name.partition(".")[0] in sys.stdlib_module_names)):
         module, _, kind = name.rpartition(".") if name.rpartition(".")[2][0].isupper() else (name, "", "")
         found: Any = _MODULES.get(module)
         found = getattr(found, kind, None) if kind else found
@@ -326,15 +380,21 @@ def _remember() -> None:
 
 
 def replaced() -> list[str]:
-    """Functions of `RELIED_ON` in whose place code of users has put None, or a function of its own."""
-    return [
-        f"{name}.{word}"
-        for name, (found, then) in _functions.items()
-        for word, now in vars(found).items()
-        if now is not then.get(word, _functions)
-        and (callable(then.get(word)) or word.startswith("__"))
-        and (now is None or is_users("", getattr(getattr(now, "__code__", None), "co_filename", "")))
-    ]
+    """Puts back functions of Python and of `RELIED_ON` in whose place code of users has put None or its own.
+
+    Returns:
+        Their names.
+    """
+    changed = []
+    for name, (found, then) in _functions.items():
+        for word, now in vars(found).copy().items():
+            was = then.get(word, _functions)
+            is_odd = now is None or (isinstance(now, FunctionType) and is_users("", now.__code__.co_filename))
+            if now is not was and is_odd and (callable(was) or word.startswith("__")):
+                changed.append(f"{name}.{word}")
+                if was is not _functions:
+                    setattr(found, word, was)
+    return changed
 
 
 def _stream(name: str) -> tuple[Any, bool]:

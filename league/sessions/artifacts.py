@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +38,7 @@ from league.sessions.folders import (
     snapshots_of,
 )
 from league.snapshots import io as snapshot_files
+from league.snapshots.files import MANIFEST, WEIGHTS
 from league.snapshots.io import Frozen
 from league.snapshots.kept import keep_newest, pinned_rows, states_of
 from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
@@ -291,8 +291,11 @@ class FileArtifactStore:
         return (self.folder / STOP).exists()
 
     def drop_stopped(self) -> None:
-        """Removes RUN@stopped, where there is one."""
-        shutil.rmtree(self.folder / STOPPED, ignore_errors=True)
+        """Removes RUN@stopped, where there is one, and leaves what somebody else has put there."""
+        with suppress(OSError):
+            for name in (MANIFEST, WEIGHTS):
+                (self.folder / STOPPED / name).unlink(missing_ok=True)
+            (self.folder / STOPPED).rmdir()
 
     def write_evidence(self, evidence: Mapping[str, Any]) -> str:
         """Writes a file of what a guard found, and returns words of what shows it."""

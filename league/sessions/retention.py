@@ -20,7 +20,8 @@ from league import config as settings
 from league.boards.naming import best_rated
 from league.errors import StoreError, UsageError
 from league.runtime.phases import phase
-from league.store.files import told
+from league.snapshots.files import OF_SNAPSHOT
+from league.store.files import refuse_others, told
 from league.store.locks import LOCK, alone, is_held
 from league.store.rows import RunRow, SnapshotRow
 from league.store.store import Store
@@ -220,6 +221,8 @@ def _delete(store: Store, pruning: Pruning) -> None:
     goes = {holding.step for holding in pruning.goes}
     paths = {row.step: _folder(store, row) for row in store.snapshots(pruning.run) if row.step in goes}
     gone = [step for step in _begun(store, pruning.run) if step not in paths]
+    for path in (*paths.values(), *_begun(store, pruning.run).values()):
+        refuse_others(path, OF_SNAPSHOT)
     for path in paths.values():
         begun = path.with_name(f"{path.name}{BEGUN}")
         with told(path, "cannot be deleted"), phase("delete files"):

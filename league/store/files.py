@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -90,3 +91,18 @@ def _put(draft: Path, path: Path) -> None:
         except BaseException:
             path.unlink()
             raise
+
+
+def refuse_others(folder: Path, own: str) -> None:
+    """Refuses to delete a folder that has something else in it than what league writes there.
+
+    own: a pattern of the paths in it that league writes. Names that begin with a dot are nobody's.
+
+    Raises:
+        StoreError: with what is somebody's.
+    """
+    for path in sorted(folder.rglob("*")):
+        if path.name[0] != "." and not re.fullmatch(own, path.relative_to(folder).as_posix()):
+            raise StoreError(
+                f"{path}: league did not write it, and would delete it with {folder}; move it elsewhere, then try again"
+            )

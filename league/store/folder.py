@@ -28,7 +28,7 @@ from league.store.owner import (
     write,
 )
 from league.store.rows import AgentRow, GameRow, RatingRow, RunStatus, SnapshotRow, now
-from league.store.segments import ROWS, Segment, damage, merge, numbers, rows_of, sync_rows, write_segment
+from league.store.segments import ROWS, Segment, damage, is_segment, merge, numbers, rows_of, sync_rows, write_segment
 from league.types import MatchResult
 
 FLUSH_SECONDS = 3.0
@@ -244,7 +244,8 @@ class Folder:
         self._take(self._ready)
         self._write_listing()
         at = time.monotonic()
-        unnamed = {path.name for path in (self.path / ROWS).glob("*.parquet")} - self._ready.names - set(pinned)
+        there = {path.name for path in (self.path / ROWS).glob("*.parquet") if is_segment(path.name)}
+        unnamed = there - self._ready.names - set(pinned)
         for name, since in self._garbage.items():
             if name in unnamed and at - since > READ_SECONDS:
                 with suppress(OSError):  # what cannot go stays for the next time

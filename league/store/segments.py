@@ -79,6 +79,11 @@ def sync_rows(path: Path) -> None:
         sync(path)
 
 
+def is_segment(name: str) -> bool:
+    """Whether a file's name is one of a segment."""
+    return _NAME.fullmatch(name) is not None
+
+
 def numbers(folder: Path) -> dict[str, int]:
     """Kind -> the highest number of a segment's file, whether or not it counts."""
     found: dict[str, int] = {}

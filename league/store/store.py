@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Self
 
 from league.errors import StoreError, UsageError, nearest
 from league.runtime.phases import phase
-from league.store.files import CATALOGUE, store_folder, told
+from league.store.files import CATALOGUE, refuse_others, store_folder, told
 from league.store.folder import Folder
 from league.store.locks import LOCK, LockHeld, held, is_held, is_lock
 from league.store.owner import DECISION, IDENTITY, PRUNED, Decided, Identity, OwnerKind, Pruned, read, write
@@ -33,6 +34,8 @@ WAIT_SECONDS = 30.0
 """How long one waits for that, which takes some milliseconds."""
 _DRAFTS = ".import-"
 """In the store's folder the names of imports begin so that are being written, or removed."""
+_OF_IMPORT = r"run\.json|segments\.json|rows|rows/[a-z]+-\d{6,}\.parquet"
+"""Paths in an import's folder."""
 
 
 class Store(Reader):
@@ -230,6 +233,8 @@ class Store(Reader):
             try:
                 self._refuse_the_same(row)
                 matches, replaced = fill(folder := Folder(draft, self.view.say), con)
+                for old in replaced:
+                    refuse_others(self.path / old.run, _OF_IMPORT)
                 if row.run == CATALOGUE or os.path.lexists(self.path / row.run):
                     raise UsageError(f"run={row.run}: that name is taken in {self.path}; pass another --run, or none")
                 row = replace(row, matches=matches)
@@ -257,7 +262,8 @@ class Store(Reader):
     def _clear_drafts(self) -> None:
         """Removes what killed imports and removals have left."""
         for path in sorted(self.path.glob(f"{_DRAFTS}*")):
-            if any(path.iterdir()) and is_held(path / LOCK) is False:  # one that was just made is empty
+            is_own = re.fullmatch(r"[0-9a-f]{12,16}", path.name.removeprefix(_DRAFTS))
+            if is_own and any(path.iterdir()) and is_held(path / LOCK) is False:  # one that was just made is empty
                 shutil.rmtree(path, ignore_errors=True)
 
     @phase("remove an import")
@@ -266,10 +272,12 @@ class Store(Reader):
 
         Raises:
             UsageError: there is none of that name.
+            StoreError: its folder cannot be removed, or has files of somebody's.
         """
         rows = {row.run: row for row in self.imports()}
         if run not in rows:
             raise UsageError(f"no import `{run}` in {self.path}{nearest(run, rows)}; see `league imports list`")
+        refuse_others(self.path / run, _OF_IMPORT)
         self._remove(run)
         self.view.write_catalogue()
         return rows[run]

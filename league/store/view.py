@@ -211,7 +211,8 @@ class View:
             con.execute(sql("make_tables"))
             _fill(con, [owner], {})
         except _IMPOSSIBLE as error:
-            self._tell(f"{owner.path}: it says what cannot be ({first_line(error)}), so it is left out")
+            told = f"{owner.path}: it says what cannot be ({first_line(error)}), so it is left out"
+            self._tell(f"{told}; put it back from a copy")
             return False
         finally:
             _drop(con, os.getpid())
@@ -264,13 +265,16 @@ class View:
                 decided=read(Decided, path / DECISION),
             )
         except StoreError as error:
-            self._tell(f"{error}: {path.name} is left out")
+            told = f"{error}: {path.name} is left out"
+            self._tell(told if "; " in told else f"{told}; put the file back from a copy")
             return None
         if identity.kind == "run" and (owner.configured is None or owner.status is None):
-            self._tell(f"{path}: it has no {'settings' if owner.configured is None else STATUS}, so it is left out")
+            what = "settings" if owner.configured is None else STATUS
+            self._tell(f"{path}: it has no {what}, so it is left out; put them back from a copy")
             return None
         if any(snapshot.run != identity.name for snapshot in owner.listing.snapshots):
-            self._tell(f"{path / LISTING}: it has snapshots of another run: {path.name} is left out")
+            told = f"{path / LISTING}: it has snapshots of another run: {path.name} is left out"
+            self._tell(f"{told}; put its own back from a copy")
             return None
         return owner
 

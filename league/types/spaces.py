@@ -215,14 +215,14 @@ class ActionSpec:
         if self.kind == "box":
             low, high = np.array(self.bounds, np.float32).T
             return np.asarray(((low <= actions) & (actions <= high)).all(-1), np.bool_)
-        if mask is None:
-            return np.asarray(((actions >= 0) & (actions < np.array(self.choices))).all(-1), np.bool_)
-        if self.kind == "legal_tuples":
+        if self.kind == "legal_tuples" and mask is not None:
             return np.asarray((self.tuples(mask) == actions[..., None, :]).all(-1).any(-1), np.bool_)
-        if self.kind == "multi_binary":
+        kept = (actions >= 0) & (actions < np.array(self.choices))
+        if mask is not None and self.kind == "multi_binary":
             kept = mask | (actions == 0)
-        else:
-            kept = np.take_along_axis(mask, actions + np.cumsum([0, *self.choices[:-1]]), axis=-1)
+        elif mask is not None:
+            places = np.where(kept, actions, 0) + np.cumsum([0, *self.choices[:-1]])
+            kept = kept & np.take_along_axis(mask, places, axis=-1)
         return np.asarray(kept.all(-1), np.bool_)
 
     def legal_actions(self, mask: Mask | None, numbers: npt.NDArray[np.float64]) -> npt.NDArray[Any]:

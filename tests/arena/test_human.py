@@ -75,6 +75,10 @@ def test_only_what_is_legal_is_offered_and_taken() -> None:
     assert "ends the turn" in words
     for bad in ([9, 9, 9, 9], [0], [0.5, 0, 0, 0]):
         assert "action=" in refusal(lambda bad=bad: match.step(bad), UsageError)  # type: ignore[misc]
+    single = table("kuhn")
+    single.go_on()
+    for odd in (5, True, 1.5, "0", {"a": 1}, [99], [-1], [10**30]):  # whatever a client may send
+        assert "action" in refusal(lambda odd=odd: single.step(odd), UsageError)  # type: ignore[misc]
     keys = table("brawl")
     assert keys.is_live and not keys.choices()
     keys.step([1] * 10)
@@ -85,6 +89,9 @@ def test_only_what_is_legal_is_offered_and_taken() -> None:
     assert all(plain.values()) and len(set(plain.values())) == len(plain), "keys without names have letters"
     several = ActionSpec("multi_discrete", (2, 3))
     assert legal_actions(several, np.array([True, False, True, False, True])) == [[0, 0], [0, 2]]
+    assert several.is_legal(np.array([[1, 2], [2, 0], [0, 3], [-1, 0]]), np.ones((4, 5), bool)).tolist() == [
+        True
+    ] + 3 * [False]
     for name in ("", "bot:x", "import:x", "a\nb", "x" * 99):
         assert "pass another --name" in refusal(lambda name=name: table("matrix", name=name))  # type: ignore[misc]
 

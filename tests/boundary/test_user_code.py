@@ -25,6 +25,7 @@ from league.envs import registry
 from league.errors import CodeError, LeagueError, code_told
 from league.runtime.signals import settings_kept
 from league.store.store import Store
+from league.testing import check_game
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.commands import Called, call
@@ -285,6 +286,26 @@ def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(fault: str, u
     assert f"({file}, line " in call("check", f"gymnasium:{file}:Mine", "--quiet").err
 
 
+def test_a_picture_that_fails_has_its_line(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The `render` of an environment, and one whose `close` has closed stdout is looked at all the same."""
+    monkeypatch.chdir(user)
+    text = GYM.replace(
+        "Discrete(2)\n", "Discrete(2)\n    metadata = {'render_modes': ['rgb_array'], 'render_fps': 4}\n"
+    )
+    text = text.replace("fail(2, True)", "pass").replace(
+        "def reset", "def __init__(self, render_mode=None):\n        pass\n\n    def reset"
+    )
+    text += (
+        "\n    def render(self):\n        fail(0, True)\n\n    def close(self):\n        __import__('os').close(1)\n"
+    )
+    file, line = write(user, "value", text=text)
+    words = ("watch", "bot:random", "bot:world", "--env", f"gymnasium:{file}:Mine", "--out", "a.gif", "--store", "none")
+    done = processes.run(*words, "--quiet", cwd=user)
+    assert done.returncode == 1 and f"cannot be drawn: ValueError: odd ({file}, line {line}); mend it" in done.stderr, (
+        done
+    )
+
+
 def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
     """In Python, too: a game's error is a `CodeError` with its cause, in this process and from a worker."""
     file, line = write(user, "divide", "bot")
@@ -297,6 +318,9 @@ def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
         with pytest.raises(LeagueError, match="as it says") as caught:
             batch.step()
         assert caught.value.exit_code == 1, type(caught.value)
+    file, line = write(user, "memory", "step", at=3)
+    with pytest.raises(CodeError, match=f"MemoryError .*, line {line}"):
+        check_game(file)
 
 
 @pytest.mark.parametrize("fault", cases("divide", "guard", slow=["league", "value"]))
@@ -411,6 +435,30 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     assert ("error", None, Warning, None, 0) not in warnings.filters
 
 
+def test_what_a_game_is_made_of_leaves_the_process_alone(user: Path) -> None:
+    """What its `__init__` changes is put back by each door that makes one, as those that check its options do."""
+    init = "    def __init__(self, rounds: int = 3):\n        mess(1)\n\n    def reset"
+    game = SUMS.replace("    def reset", init)
+    (user / "sums.py").write_text(NOISY.replace("IMPORTED", "") + game)
+    kept = settings(), random.getstate()
+    name = enter(str(user / "sums.py")) or ""
+    assert (settings(), random.getstate()) == kept
+    for door in (registry.check_options, registry.spec, registry.layout, registry.game_id, registry.tree):
+        door(name, {})
+        assert (settings(), random.getstate()) == kept, door
+    registry.make(name, rows=2, threads=1, options={}).step()
+    assert (settings(), random.getstate()) == kept
+
+
+def test_a_library_that_a_step_drops_is_back_at_once(user: Path) -> None:
+    """Else NumPy, which is used everywhere, is loaded again and warns at each place."""
+    file, _ = write(user, "sys.modules.pop('numpy', None)", "step", text=TRAP + GAME)
+    batch = registry.make(enter(file) or "", rows=2, threads=1, options={})
+    before = sys.modules["numpy"]
+    batch.step()
+    assert sys.modules.get("numpy") is before
+
+
 TRAPS = {
     "recursion": "sys.setrecursionlimit(len(inspect.stack()) + 20)",
     "excepthook": "sys.excepthook = threading.excepthook = sys.unraisablehook = None",
@@ -434,6 +482,9 @@ TRAPS = {
     "collector": "import gc; gc.disable(); gc.set_threshold(1); gc.set_debug(gc.DEBUG_STATS)",
     "blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])",
     "limit": "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (0, r.getrlimit(r.RLIMIT_FSIZE)[1]))",
+    "alarm": "signal.setitimer(signal.ITIMER_REAL, 0.01)",
+    "trace": "sys.settrace(lambda *given: None); sys.setprofile(lambda *given: None)",
+    "processes": "import resource as r; r.setrlimit(r.RLIMIT_NPROC, (99, r.getrlimit(r.RLIMIT_NPROC)[1]))",
     "fork": "if os.getpid() == FIRST: os.fork()",
 }
 TRAP = "import builtins, inspect, os, signal, sys, threading\nFIRST, KEPT = os.getpid(), []\n"
@@ -441,7 +492,7 @@ TRAP = "import builtins, inspect, os, signal, sys, threading\nFIRST, KEPT = os.g
 
 @pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
 @pytest.mark.parametrize(
-    "trap", cases("recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", slow=TRAPS)
+    "trap", cases("recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", "alarm", slow=TRAPS)
 )
 def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
     """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
@@ -474,6 +525,7 @@ LEFT = [
     ("builtins.len = None", "bot", "builtins.len"),
     ("import json; json.dumps = lambda *a, **k: 'null'", "import", "json.dumps"),
     ("os.fsync = None", "import", "os.fsync"),
+    ("import duckdb; duckdb.connect = None", "import", "duckdb.connect"),
 ]
 
 
@@ -505,6 +557,29 @@ def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
             ("ZeroDivisionError: division by zero", 5, "in a thread"),
         )
     ]
+
+
+def test_what_goes_on_after_a_command_does_not_keep_it(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that is no daemon, which Python would wait for: the command ends with its exit code, and says so."""
+    file, line = write(user, "threading.Thread(target=time.sleep, args=(1_000,), name='mine').start(); 1 / 0", "step")
+    (user / "sums.py").write_text(f"import threading, time; {(user / 'sums.py').read_text()}")
+    starts = "from league import cli, signals; signals.END_SECONDS = 0.2; cli.main()"
+    words = ["evaluate", *BY, "--games", "2", "--bot", f"{file}:lucky", "--env", file, "--store", "none", "--quiet"]
+    done = subprocess.run([sys.executable, "-c", starts, *words], capture_output=True, text=True, timeout=120)
+    first, last = done.stderr.splitlines()
+    assert done.returncode == 1 and f"{file}, line {line}" in first
+    assert last.startswith("your code left mine") and "end it in your code" in last
+
+
+def test_what_python_calls_as_it_ends_is_a_line_at_most(user: Path) -> None:
+    """`os._exit` there would hide an exit code, and `sys.exit` is an error that nothing catches."""
+    file, _ = write(user, "import atexit; atexit.register(os._exit, 0); atexit.register(sys.exit, 0); 1 / 0", "step")
+    (user / "sums.py").write_text(f"import os; {(user / 'sums.py').read_text()}")
+    starts = "from league import cli; cli.main()"
+    words = ["check", file, "--quiet"]
+    done = subprocess.run([sys.executable, "-c", starts, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "sums.py, line" in done.stderr and "Traceback" not in done.stderr, done
+    assert len(set(done.stderr.splitlines())) <= 2, done.stderr
 
 
 def test_hooks_are_put_back() -> None:

@@ -140,14 +140,16 @@ def test_choices_in_turn_take_their_share_of_a_core(store: Path, monkeypatch: py
 
 
 def test_requests_beyond_those_that_wait_are_refused(store: Path) -> None:
-    """While eight requests wait for the store, the ninth is refused at once."""
-    views = PageCache(store, print)
+    """While eight requests wait for the store, the ninth is refused, and not at once."""
+    slept: list[float] = []
+    views = PageCache(store, print, sleep=slept.append)
     with views._working, ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(views.view, [name]) for name in ("m-0", "m-1") * 4]
         while views._waiting < 8:
             time.sleep(0.01)
         with pytest.raises(StoreError, match="8 requests wait already; try again"):
             views.view(["k-1"])
+        assert slept == [live.REFUSED_SECONDS], "a client that asks again at once waits, too"
         views._working.release()
         try:
             assert all(x.result() for x in asked)

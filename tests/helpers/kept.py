@@ -31,6 +31,8 @@ def settings() -> dict[str, Any]:
         "threading.excepthook": threading.excepthook,
         "recursion": sys.getrecursionlimit(),
         "switch": sys.getswitchinterval(),
+        "trace": (sys.gettrace(), sys.getprofile()),
+        "timer": signal.getitimer(signal.ITIMER_REAL)[0],
         "mask": mask,
         "collector": (gc.isenabled(), gc.get_threshold(), gc.get_debug()),
         "blocked signals": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),

@@ -17,6 +17,7 @@ from league.boards.naming import best_snapshot
 from league.errors import StoreError, UsageError
 from league.sessions import retention
 from league.sessions.retention import holdings, milestones, prune, reasons_to_stay
+from league.snapshots.kept import keep_newest
 from league.store.rows import GateRow
 from tests.helpers.stores import Filled, make_gate
 
@@ -250,6 +251,22 @@ def test_pruning_stays_in_the_runs_folder(store: Filled, tmp_path: Path) -> None
         prune(store, "matrix-1", 1)
     assert (outside / "precious").exists() and len(on_disk(store)) == 17
     assert not any(row.pruned_at for row in store.snapshots("matrix-1"))
+
+
+def test_files_of_somebodys_are_not_deleted(store: Filled) -> None:
+    """In a snapshot's folder, among segments and among saved states: refused, or left alone."""
+    (going, *_) = prune(store, "matrix-1", 1, is_dry=True)[0].goes
+    run = store.path / "matrix-1"
+    mine = run / "snapshots" / f"{going.step:010d}" / "notes.txt"
+    mine.write_text("mine")
+    with pytest.raises(StoreError, match=r"notes\.txt: league did not write it.*move it elsewhere"):
+        prune(store, "matrix-1", 1)
+    assert mine.exists() and not any(row.pruned_at for row in store.snapshots("matrix-1"))
+    others = [run / "state" / name for name in ("state-mine.safetensors", "kept-mine.json")]
+    for path in others:
+        path.write_text("mine")
+    keep_newest(run / "state", 2048, 1024, 2)
+    assert all(path.exists() for path in others)
 
 
 def test_files_that_are_merely_missing_are_not_marked(store: Filled) -> None:

@@ -568,6 +568,26 @@ def test_an_import_is_taken_back_as_if_it_had_not_been(store: Filled, tmp_path: 
     assert store.matches("h", "evaluation"), "what is no import is not removed"
 
 
+def test_what_somebody_put_into_an_imports_folder_stays(store: Filled, tmp_path: Path) -> None:
+    """Neither taking the import back nor replacing it deletes such a file."""
+    file = tmp_path / "a.csv"
+    file.write_text("seat0,seat1,winner\nann,ben,0\n")
+    name = import_matches(file, game_id="i", store=store.path).run
+    file.write_text("seat0,seat1,winner\nann,ben,0\nann,ben,1\n")
+    for place in ("notes.txt", "rows/mine.parquet"):
+        mine = store.path / name / place
+        mine.write_text("mine")
+        for call in (
+            lambda: league.remove_import(name, store=store.path),
+            lambda: import_matches(file, game_id="i", store=store.path, replace=True),
+        ):
+            with pytest.raises(StoreError, match=r"league did not write it.*move it elsewhere"):
+                call()
+        assert mine.read_text() == "mine" and [row.run for row in league.imports(store=store.path)] == [name]
+        mine.unlink()
+    assert import_matches(file, game_id="i", store=store.path, replace=True).run != name
+
+
 def test_the_commands_list_imports_and_take_one_back(store: Filled, tmp_path: Path) -> None:
     """As text and as JSON."""
     (tmp_path / "a.csv").write_text("seat0,seat1,winner\nann,ben,1\n")

@@ -227,6 +227,7 @@ def test_a_damaged_folder_is_left_out(
         assert [run.run for run in opened.runs()] == ["b"] and numbers(opened) == [0, 7, 0]
     assert len(said) == 1, said
     assert str(path) in said[0] and words in said[0] and "is left out" in said[0] and "\n" not in said[0]
+    assert "; install that one" in said[0] or said[0].endswith("; put the file back from a copy")
     path.rmdir() if path.is_dir() else path.unlink()
     path.write_bytes(whole)
     assert numbers(opened) == [130, 7, 1]
@@ -239,7 +240,7 @@ def test_a_run_without_a_file_is_left_out(name: str, store: Filled, said: list[s
     opened = Store.open(store.path, said.append)
     assert [run.run for run in opened.runs()] == ["b"]
     what = "settings" if name.startswith("config") else name
-    assert said == [f"{store.path / 'a'}: it has no {what}, so it is left out"]
+    assert said == [f"{store.path / 'a'}: it has no {what}, so it is left out; put them back from a copy"]
 
 
 def test_a_folder_that_goes_or_is_copied(store: Filled, said: list[str], tmp_path: Path) -> None:
