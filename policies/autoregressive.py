@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from league.policies.kernels.linear import Linear
 from league.policies.parts import Embedding
+from league.runtime.rows import draw_uniform
 from league.types import ActionSpec
 
 
@@ -99,6 +100,6 @@ class TuplesHead(nn.Module):
         """(..., 1), by the Gumbel-max trick. Legal whatever the logits are, be they no numbers."""
         scores = part.log_p
         if not greedy:
-            uniform = torch.rand(scores.shape, generator=generator, device=scores.device)
+            uniform = draw_uniform(scores.shape, generator, scores.device)
             scores = scores - torch.log(-torch.log(uniform.clamp(1e-20, 1 - 1e-7)))
         return scores.nan_to_num().masked_fill(~part.legal, -torch.inf).argmax(-1, keepdim=True)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from league.policies.autoregressive import TuplesHead
+from league.runtime.rows import draw_normal, draw_uniform
 from league.types import ActionSpec
 
 ILLEGAL = -1e9
@@ -50,7 +51,7 @@ class KeysHead:
         if greedy:
             pressed = logits > 0
         else:
-            uniform = torch.rand(logits.shape, generator=generator, device=logits.device)
+            uniform = draw_uniform(logits.shape, generator, logits.device)
             pressed = uniform < torch.sigmoid(logits)
         if mask is not None:
             pressed = pressed & mask
@@ -84,7 +85,7 @@ class ChoicesHead:
         for log_p in self._log_softmax(logits, mask):
             scores = log_p
             if not greedy:
-                uniform = torch.rand(log_p.shape, generator=generator, device=log_p.device)
+                uniform = draw_uniform(log_p.shape, generator, log_p.device)
                 scores = log_p - torch.log(-torch.log(uniform.clamp(1e-20, 1 - 1e-7)))
             choice = scores.argmax(-1, keepdim=True)
             actions.append(choice)
@@ -141,7 +142,7 @@ class BoxHead:
         mean, scale = self._normal(logits)
         drawn = mean
         if not greedy:
-            drawn = mean + scale * torch.randn(mean.shape, generator=generator, device=mean.device)
+            drawn = mean + scale * draw_normal(mean.shape, generator, mean.device)
         low, high, *_ = self._figures(logits.device)
         action = low + (drawn.float().tanh() + 1) * ((high - low) / 2)
         action = torch.maximum(torch.minimum(action, high), low)

@@ -138,6 +138,16 @@ def load(source: str | Path | Frozen) -> tuple[Manifest, dict[str, torch.Tensor]
     return manifest, tensors
 
 
+def read(folder: Path) -> Frozen:
+    """What the two files of a snapshot hold; of the weights nothing is looked at.
+
+    Raises:
+        SnapshotError: a file is missing, too large or foreign.
+    """
+    manifest, data, _ = _read_both(folder)
+    return Frozen(manifest, data)
+
+
 def _read_both(folder: Path) -> tuple[Manifest, bytes, str]:
     """The manifest, the weights file and its path."""
     if not folder.is_dir():

@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
 
 from league.errors import SnapshotError
 from league.runtime.disk import TEMPORARY, clean, write_atomic
 from league.runtime.phases import phase
+from league.runtime.trees import decode, encode
 from league.snapshots.files import INDEX, PREVIOUS
 from league.snapshots.kept import data_of, kept_data, remove_unnamed
 from league.types.schema import open_regular, read_file
@@ -33,7 +33,6 @@ from league.types.schema import open_regular, read_file
 STATES_KEPT, STATES_AT_ONCE = 2, 3
 """States on disk between two saves, and for a moment within one."""
 FORMAT = 1
-_KIND, _NAME = "$kind", "$name"
 
 
 class DamagedState(SnapshotError):
@@ -56,7 +55,7 @@ def save_state(folder: Path, tree: dict[str, Any]) -> None:
         SnapshotError: the disk refuses, or does not give back what was written; the old states stand.
     """
     tensors: dict[str, torch.Tensor] = {}
-    index = json.dumps(_encode(tree, tensors))
+    index = json.dumps(encode(tree, tensors))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         clean(folder)
@@ -193,7 +192,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise ValueError("the tree's sha256 differs")
         with safetensors.safe_open(data, framework="pt") as file:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # no mapping
-        tree = _decode(json.loads(head["tree"]), tensors)
+        tree = decode(json.loads(head["tree"]), tensors)
     except FileNotFoundError as error:
         raise DamagedState(f"{error.filename}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
@@ -228,51 +227,3 @@ def _digest(path: Path) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    """`value` as JSON, its arrays moved to `tensors`, where they are numbered."""
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str) or key == _KIND:
-                raise TypeError(f"a state's keys are strings other than {_KIND!r}, not {key!r}")
-        return {key: _encode(item, tensors) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_encode(item, tensors) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, torch.Tensor):
-        kind, tensor = "tensor", _own_memory(value.detach().to("cpu").contiguous(), tensors)
-    elif isinstance(value, np.ndarray):
-        kind, tensor = "array", torch.from_numpy(np.array(value, order="C"))
-    elif isinstance(value, bytes):
-        kind, tensor = "bytes", torch.from_numpy(np.frombuffer(value, np.uint8).copy())
-    else:
-        raise TypeError(f"a state cannot hold {type(value).__name__}")
-    name = str(len(tensors))
-    tensors[name] = tensor
-    return {_KIND: kind, _NAME: name}
-
-
-def _own_memory(tensor: torch.Tensor, others: dict[str, torch.Tensor]) -> torch.Tensor:
-    """`tensor`, copied where it is a part of a larger memory or shares that of another one."""
-    storage = tensor.untyped_storage()
-    is_part = storage.nbytes() != tensor.nbytes
-    pointer = storage.data_ptr()
-    if is_part or (tensor.numel() and any(pointer == x.untyped_storage().data_ptr() for x in others.values())):
-        return tensor.clone()
-    return tensor
-
-
-def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    if isinstance(value, list):
-        return [_decode(item, tensors) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kind = value.get(_KIND)
-    if kind is None:
-        return {key: _decode(item, tensors) for key, item in value.items()}
-    tensor = tensors[value[_NAME]]
-    if kind == "tensor":
-        return tensor
-    return tensor.numpy() if kind == "array" else tensor.numpy().tobytes()

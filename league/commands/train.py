@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from league.training.run import Callback
 
 PANEL = "Train"
+RanksOption = Annotated[
+    int | None, count_option("--ranks", help="Processes on this machine that train it together, each with rows / N.")
+]
 
 
 @subcommand(PANEL)
@@ -69,15 +72,17 @@ def train(
         typer.Option("--learner", metavar="NAME", help="Only this learner of the league, in a process of its own."),
     ] = None,
     on: OnOption = None,
+    ranks: RanksOption = None,
 ) -> None:
     """Train one run, against its own snapshots and the game's bots, or a league of several."""
     from league import config as settings
+    from league.runtime.launch import launched
     from league.sessions.app import train
 
     sets = overrides or []
     verbosity = settings.verbosity(stage, config, settings.role_sets(sets)[0] if league is not None else sets)
     callback, trackers = _callbacks(verbosity, output)
-    with callback:
+    with launched(ranks), callback:
         result = train(
             stage,
             preset=preset,
@@ -147,17 +152,20 @@ def resume(
         bool, flag("--take-over", help="End the lock of another machine that shows no sign of life for a minute.")
     ] = False,
     on: OnOption = None,
+    ranks: RanksOption = None,
 ) -> None:
     """Continue a stopped run, league or exploiter from its last saved state, or a run from an earlier one."""
     from league import config as settings
+    from league.runtime.launch import is_follower, launched
     from league.sessions.app import resume
 
-    opened = output.open()
-    row = opened.find_run(next((row.run for row in opened.learners() if run in (row.league, row.run)), run))
-    sets = overrides or []
-    verbosity = settings.changed(settings.of_run(row.run, row.config), sets).run.verbosity
+    sets, verbosity = overrides or [], 0
+    if not is_follower():  # which may have no store
+        opened = output.open()
+        row = opened.find_run(next((row.run for row in opened.learners() if run in (row.league, row.run)), run))
+        verbosity = settings.changed(settings.of_run(row.run, row.config), sets).run.verbosity
     callback, trackers = _callbacks(verbosity, output)
-    with callback:
+    with launched(ranks), callback:
         result = resume(
             run,
             steps=steps,
@@ -235,16 +243,22 @@ def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback
     """Who shows a training, and what logs it."""
     from league.faces.trackers import track
     from league.printing.progress import TerminalCallback
+    from league.runtime.launch import is_follower
 
     if output.as_json and output.json_lines:
         raise UsageError("--json-lines: --json is one document at the end; pass only one of the two")
+    if is_follower():
+        return TerminalCallback(0), track()
     return TerminalCallback(0 if output.quiet else verbosity, json_lines=output.json_lines), track(*output.log or ())
 
 
 def _finish(result: TrainResult, output: TrainingOutput, callback: TerminalCallback) -> None:
     """What is printed of a training that has ended: where it stands, and what can be done next."""
     from league.printing.answers import endings, print_ending
+    from league.runtime.launch import is_follower
 
+    if is_follower():  # rank 0 says it
+        return
     for line in endings(result, output.store) if callback.verbosity else ():
         output.say(line)
     if output.as_json:

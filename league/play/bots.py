@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from league.errors import GuardError, code_told
+from league.runtime.rows import draw_integers
 from league.runtime.signals import StepKept
 from league.types import ActionSpec, FloatArray, Mask, Watched
 
@@ -100,7 +101,7 @@ class BotPolicy(nn.Module):
             GuardError: the bot fails, or what it answers is not legal.
         """
         del state, rows, greedy
-        drawn = torch.randint(2**62, (len(obs),), generator=generator, device=obs.device).tolist()
+        drawn = draw_integers(2**62, obs.shape[:1], generator, obs.device).tolist()
         allowed = None if mask is None else mask.cpu().numpy()
         seen = obs.cpu().numpy().copy()
         seen.flags.writeable = False

@@ -17,6 +17,7 @@ from league.play.seats import bot_id, short_name
 from league.play.strict import StrictMasks
 from league.play.turns import MAX_WAIT, LaneTurns, WaitingViews
 from league.runtime.phases import phase
+from league.runtime.rows import RowShare
 from league.types import EXTERNAL, BoolArray, Closing, MatchBatch, MatchResult, Origin, Turns, ends_of
 
 
@@ -25,14 +26,18 @@ class Lane:
 
     Args:
         batch: their games.
-        first_row: number of the lane's first row among all.
+        first_row: number of the lane's first row among all that this process plays.
         nets: who plays them.
         strict: may check each step before it is made, if given.
+        share: which rows of the run this process plays, where others play the rest.
     """
 
-    def __init__(self, batch: MatchBatch, first_row: int, nets: LaneNets, strict: StrictMasks | None) -> None:
+    def __init__(
+        self, batch: MatchBatch, first_row: int, nets: LaneNets, strict: StrictMasks | None, share: RowShare | None
+    ) -> None:
         self.batch, self.first_row, self.nets, self._strict = batch, first_row, nets, strict
-        self.matches = RowMatches(batch.num_rows, batch.spec)
+        self._share, self._number = share, first_row + (0 if share is None else share.first)
+        self.matches = RowMatches(batch.num_rows, batch.spec, self._number if share is not None else 0)
         self.turns = LaneTurns(batch) if isinstance(batch, Turns) else None
         """Of a game in turns."""
 
@@ -52,9 +57,10 @@ class Lane:
             if isinstance(batch, Closing):
                 batch.close()
 
-    def resume(self) -> None:
-        """A rollout begins."""
+    def resume(self, update: int) -> None:
+        """A rollout for the update of that number begins."""
         self.matches.ordinals[:] = 0
+        self.nets.resume(update)
         if self._strict is not None:
             self._strict.resume()
 
@@ -62,7 +68,8 @@ class Lane:
         """Draws the opponents of `rows` (n,), seats both sides and clears what both remember."""
         matches, frozen = self.matches, self.nets.frozen
         for row in rows.tolist():
-            opponent = matches.opponents[row] = pool.draw()
+            by = None if self._share is None else self._rng(self._share, updates_made, row)
+            opponent = matches.opponents[row] = pool.draw(by)
             controller = self.batch.controllers[row, 1 - matches.seats[row]] = bot_id(self.batch, opponent)
             # Before `leave`: a net that is met again keeps its slot.
             slot = frozen.enter(opponent) if controller == EXTERNAL else NO_SLOT
@@ -72,6 +79,9 @@ class Lane:
         self.nets.forget(rows)
         matches.begin(rows, updates_made)
         self.nets.seat(matches.seats, matches.slots)
+
+    def _rng(self, share: RowShare, updates_made: int, row: int) -> np.random.Generator:
+        return share.rng(updates_made, self.first_row + row, int(self.matches.ordinals[row]))
 
     def decide(self) -> LearnerStep:
         """A decision of every row's learner, and of the opponents who are to act in the same step."""
@@ -158,7 +168,7 @@ class Lane:
 
     def finish_matches(self, rows: npt.NDArray[np.int64], origin: Origin, update: int) -> list[MatchResult]:
         """The results of the matches that ended in `rows` (n,) with the last step."""
-        return [self.matches.finish(row, self.batch, self.first_row, origin, update) for row in rows.tolist()]
+        return [self.matches.finish(row, self.batch, self._number, origin, update) for row in rows.tolist()]
 
     def evidence(self, finding: BatchError, run: str) -> dict[str, Any]:
         """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.
@@ -179,7 +189,7 @@ class Lane:
         return {
             "what": finding.entry.what,
             "agents": agents,
-            "row": self.first_row + row,
+            "row": self._number + row,
             "ordinal": int(now.ordinals[row]) + is_next,
             "seat": finding.entry.seat,
             "index": finding.entry.index,

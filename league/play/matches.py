@@ -19,8 +19,8 @@ ARRAYS = ("slots", "seats", "is_first", "begun_update", "steps", "sums")
 class RowMatches:
     """The match of each of B rows, from its first decision to its last."""
 
-    def __init__(self, num_rows: int, spec: GameSpec) -> None:
-        self.seats: npt.NDArray[np.int64] = np.arange(num_rows) % SEATS
+    def __init__(self, num_rows: int, spec: GameSpec, first_row: int = 0) -> None:
+        self.seats: npt.NDArray[np.int64] = np.arange(first_row, first_row + num_rows) % SEATS
         """(B,): the learner's."""
         self.opponents: list[str] = [""] * num_rows
         self.slots = np.full(num_rows, NO_SLOT)

@@ -16,6 +16,8 @@ import torch
 
 from league.types import MatchBatch, Policy, PolicyState, Regrouping
 
+ALONE = "none"
+"""In place of a number of ranks: a process by itself, whose rows draw from one generator in turn."""
 WORDS = {
     "device": "device",
     "lanes": "lanes",
@@ -24,6 +26,7 @@ WORDS = {
     "products": "matrix products",
     "parts": "parts of a minibatch",
     "version": "version of league",
+    "ranks": "ranks",
 }
 """What is said of each part of a `ExecutionSetting` that is another one than before."""
 
@@ -44,6 +47,8 @@ class ExecutionSetting:
     """`learner.accumulate`."""
     version: str
     """Of league."""
+    ranks: str
+    """How many processes train it, or `ALONE`."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -16,6 +16,7 @@ from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, FixedGrou
 from league.play.seats import SeatView, mask_type
 from league.runtime.device import autocast, sent
 from league.runtime.phases import phase
+from league.runtime.rows import RowGenerator
 from league.types import SEATS, BoolArray, MatchBatch, Policy, PolicyStack, PolicyState
 
 
@@ -64,6 +65,7 @@ class LaneNets:
         policy: the learner's network.
         frozen: the frozen ones.
         calls: how all of them are called.
+        first_row: number of the lane's first row among all.
     """
 
     def __init__(
@@ -72,9 +74,14 @@ class LaneNets:
         policy: Policy,
         frozen: Opponents,
         calls: NetCalls,
+        first_row: int = 0,
     ) -> None:
         self.policy, self.frozen, self._generator, self.graphs = policy, frozen, calls.generator, calls.graphs
         device, num_rows, spec = calls.generator.device, batch.num_rows, batch.spec
+        self._by_row = calls.generator if isinstance(calls.generator, RowGenerator) else None
+        self._first_row, self._num_rows = first_row, num_rows
+        self._at = (0, 0, 0)
+        """The update, the learner's decision in it, and the replies since: what rows draw by where they draw by row."""
         self.view = SeatView(batch, device)
         with autocast(device, calls.precision):
             # One row more than there are: padded entries of stacked nets play it, and what it holds means nothing.
@@ -123,6 +130,15 @@ class LaneNets:
     def _memory(self, group: RowGroup) -> PolicyState:
         return self._guest_states.get(group.slot, self.opponent_state)
 
+    def resume(self, update: int) -> None:
+        """A rollout for the update of that number begins."""
+        self._at = update, 0, 0
+
+    def _draw_by_row(self, side: int, rows: Tensor | None = None) -> None:
+        """A net of a side (0 the learner's, 1 the opponents') draws next, for `rows` (n,) or for all."""
+        if self._by_row is not None:
+            self._by_row.begin((*self._at, side), self._first_row, self._num_rows, rows)
+
     def seat(self, seats: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
         """Tells the device who sits where: the learner's seats (B,), and the opponents' slots (B,)."""
         own = np.arange(len(seats)) * SEATS + seats
@@ -135,12 +151,16 @@ class LaneNets:
 
         acting: (B,), where the opponent is to act as well; None: everywhere.
         """
+        update, number, _ = self._at
+        self._at = update, number + 1, 0
         step = self._call("step", self._decide if self.frozen.is_joined else self._step, acting)
         assert step is not None
         return step
 
     def reply(self, acting: BoolArray) -> None:
         """A decision of the opponents' nets alone, where they are `acting` (B,)."""
+        update, number, replies = self._at
+        self._at = update, number, replies + 1
         self._call("reply", self._reply, acting)
 
     def watch(self, watching: BoolArray, seats: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Tensor] | None:
@@ -221,6 +241,7 @@ class LaneNets:
         """Reads and writes only tensors of `_reads`, the groups and the nets' weights, so that it can be captured."""
         view = self.view
         obs, mask = view.see(self._own)
+        self._draw_by_row(0)
         with phase("play_net"):
             action, log_prob, value = self.policy.step(obs, self.state, mask=mask, generator=self._generator)
         view.act(self._own, action)
@@ -246,6 +267,7 @@ class LaneNets:
         for group in groups:
             legal = None if view.mask is None else self._others.legal[group.rows]
             seen = self._others.obs[group.rows]
+            self._draw_by_row(1, group.rows)
             with phase("frozen_nets"):
                 chosen, is_finite = self.frozen.step(group, seen, self._memory(group), legal, self._generator)
             self._others.action[group.rows] = chosen.to(self._others.action.dtype)

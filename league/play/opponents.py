@@ -76,8 +76,11 @@ class Holder(Protocol):
 class Matchmaker(Holder, Protocol):
     """Who holds the nets and says whom a row meets: a pool."""
 
-    def draw(self) -> str:
-        """The opponent of a match that begins: a bot's name (`bot:NAME`) or the id of a net that is held."""
+    def draw(self, rng: np.random.Generator | None = None) -> str:
+        """The opponent of a match that begins: a bot's name (`bot:NAME`) or the id of a net that is held.
+
+        rng: draws it; None: the pool's own.
+        """
 
 
 class Opponents:

@@ -32,6 +32,7 @@ from league.play.seats import short_name
 from league.play.strict import StrictMasks
 from league.runtime.device import autocast
 from league.runtime.phases import phase
+from league.runtime.rows import RowGenerator, RowShare
 from league.types import (
     Divisible,
     GameSpec,
@@ -60,6 +61,7 @@ class Collector:
         weights: reward term -> weight; the learner's reward is the weighted sum.
         origin: written into every match row.
         strict: may check each step before it is made, one a lane, if given.
+        share: which rows of the run these are, where other processes play the rest; else all.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class Collector:
         weights: Mapping[str, float],
         origin: Origin,
         strict: Sequence[StrictMasks] = (),
+        share: RowShare | None = None,
     ) -> None:
+        self.share = share
         self.policy, self.pool, self.origin = policy, pool, origin
         self.generator, self.precision = calls.generator, calls.precision
         width = batches[0].num_rows
@@ -84,8 +88,9 @@ class Collector:
             Lane(
                 batch,
                 i * width,
-                LaneNets(batch, policy, self.nets, calls),
+                LaneNets(batch, policy, self.nets, calls, i * width),
                 strict[i] if strict else None,
+                share,
             )
             for i, batch in enumerate(batches)
         ]
@@ -124,9 +129,11 @@ class Collector:
 
     def start(self, seed: int, updates_made: int = 0) -> None:
         """Begins every row's first match; the pool must have targets."""
-        seeds = np.random.SeedSequence(seed).generate_state(self.num_rows, np.uint64).astype(np.uint64)
+        first, total = (0, self.num_rows) if self.share is None else (self.share.first, self.share.total)
+        seeds = np.random.SeedSequence(seed).generate_state(total, np.uint64).astype(np.uint64)[first:]
+        is_whole = len(self.lanes) == 1 and self.share is None
         for lane in self.lanes:
-            lane.batch.reset(seed if len(self.lanes) == 1 else seeds[lane.rows])
+            lane.batch.reset(seed if is_whole else seeds[lane.rows])
             lane.matches.is_first[:] = True
             lane.begin_matches(np.arange(lane.num_rows), self.pool, updates_made)
 
@@ -160,7 +167,7 @@ class Collector:
         self.finished = []
         self.nets.refresh()
         for lane in self.lanes:
-            lane.resume()
+            lane.resume(update)
         try:
             segments = [self._segment(num_steps, update) for _ in range(num_segments)]
         except BatchError as finding:
@@ -285,12 +292,16 @@ class Collector:
         return Taken(num_saved, 0, is_reseeded, is_regrouped=len(lanes) != len(state["lanes"]))
 
 
-def num_lanes(config: Config, device: torch.device) -> int:
-    """2 where games and nets shall overlap and the rows can be halved, else 1."""
+def num_lanes(config: Config, device: torch.device, rows: int | None = None) -> int:
+    """2 where games and nets shall overlap and the rows can be halved, else 1.
+
+    rows: of this process; None: all.
+    """
+    rows = rows or config.env.rows
     wanted = config.learner.overlap
     if wanted == "auto":
-        wanted = device.type == "cuda" and config.env.rows >= OVERLAP_ROWS
-    return 2 if wanted and config.env.rows % 2 == 0 else 1
+        wanted = device.type == "cuda" and rows >= OVERLAP_ROWS
+    return 2 if wanted and rows % 2 == 0 else 1
 
 
 def joins_learner(device: torch.device) -> bool:
@@ -305,7 +316,7 @@ def make_calls(
 
     say: receives a line about what is not there.
     """
-    graphs = make_graphs(config, generator, say=say)
+    graphs = None if isinstance(generator, RowGenerator) else make_graphs(config, generator, say=say)
     return NetCalls(generator, config.precision, stack, graphs, joins=joins_learner(generator.device))
 
 
@@ -326,15 +337,17 @@ def make_collector(
     *,
     make_batch: Callable[[int], MatchBatch],
     origin: Origin,
+    share: RowShare | None = None,
 ) -> Collector:
     """The collector of a run's settings, with as many lanes as suit the device.
 
     Args:
         config: the run's.
-        policy, pool, calls, origin: as for `Collector`.
+        policy, pool, calls, origin, share: as for `Collector`.
         make_batch: a batch of the game with the given number of rows.
     """
-    lanes = num_lanes(config, calls.generator.device)
-    batches = [make_batch(config.env.rows // lanes) for _ in range(lanes)]
+    rows = config.env.rows if share is None else share.num_rows
+    lanes = num_lanes(config, calls.generator.device, rows)
+    batches = [make_batch(rows // lanes) for _ in range(lanes)]
     strict = [StrictMasks(batch, make_batch, lanes) for batch in batches] if config.env.strict_masks else ()
-    return Collector(batches, policy, pool, calls, weights=config.rewards, origin=origin, strict=strict)
+    return Collector(batches, policy, pool, calls, weights=config.rewards, origin=origin, strict=strict, share=share)

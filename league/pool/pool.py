@@ -277,15 +277,22 @@ class Pool:
             for agent_id in [a for a in self._live if a not in self.targets and a not in in_use]:
                 del self._live[agent_id]
 
-    def draw(self) -> str:
+    def follow(self, targets: Sequence[str], odds: Mapping[str, Mapping[str, float]], live: Sequence[str]) -> None:
+        """Takes over what another rank's pool has drawn, and the nets that it has in memory."""
+        self.targets, self.odds = list(targets), {group: dict(members) for group, members in odds.items()}
+        before = self._live
+        self._live = {agent_id: before[agent_id] if agent_id in before else self._load(agent_id) for agent_id in live}
+
+    def draw(self, rng: np.random.Generator | None = None) -> str:
         """The opponent of a match that begins: a bot's name (`bot:NAME`), the agent id of a target or a guest, or
-        `current`."""
-        group = self._groups[int(self._bounds.searchsorted(self._rng.random(), side="right"))]
+        `current`. `rng` draws it; None: the pool's own."""
+        rng = rng or self._rng
+        group = self._groups[int(self._bounds.searchsorted(rng.random(), side="right"))]
         if group == SELF_PLAY:
-            return self.targets[int(self._rng.integers(len(self.targets)))]
+            return self.targets[int(rng.integers(len(self.targets)))]
         if group in self.config.groups:
             odds = self.odds[group]
-            return str(self._rng.choice(list(odds), p=list(odds.values())))
+            return str(rng.choice(list(odds), p=list(odds.values())))
         return group.removeprefix(AGENT_PREFIX)
 
     def group_of(self, opponent: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, UsageError
+from league.runtime.ranks import joined
 from league.runtime.signals import settings_kept
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
+from league.sessions.following import follow_call, refuse_ranks, send_end
 from league.sessions.leagues import begin_league, resume_league
 from league.sessions.plans import TrainResult
 from league.sessions.rewinding import rewind
@@ -151,13 +154,21 @@ def resume(
 @settings_kept()
 def carry_out(call: Call) -> TrainResult:
     """Trains what a call asks for, to its end or until a signal comes."""
+    refuse_ranks(call)
     if call.on is not None:
         from league.sessions.cluster import train_on  # it needs Ray
 
         return train_on(call)
-    with open_session(call) as session:
-        end = session.go()
-    return session.conclude(end)
+    with joined() as ranks:
+        call = replace(call, ranks=ranks)
+        if ranks is not None and ranks.rank:
+            return follow_call(call, ranks)
+        with open_session(call) as session:
+            end = session.go()
+        result = session.conclude(end)
+        if ranks is not None:
+            send_end(ranks, result)
+    return result
 
 
 @contextmanager
@@ -167,6 +178,7 @@ def open_session(call: Call) -> Iterator[Session]:
     Raises:
         ConfigError, LeagueError, SnapshotError, StoreError, UsageError: as `train` and `resume`.
     """
+    refuse_ranks(call)
     callback = callbacks_of(call.callback)
     begin = begin_exploiter if call.against is not None else begin_run if call.league is None else begin_league
     with _resumed(call, callback) if call.resumes else begin(call, callback) as session:
@@ -179,6 +191,10 @@ def _resumed(call: Call, callback: Callbacks) -> Iterator[Session]:
     roles = {row.run: row.role for row in store.learners() if run in (row.league, row.run)}
     if call.run is not None and call.at is None:
         raise UsageError(f"name={call.run}: a run keeps its name; give `at`, too, to begin a new one from a kept state")
+    if call.ranks is not None and roles:
+        raise UsageError(
+            f"run={run}: {call.ranks.size} ranks train a run by itself, no league or exploiter; leave --ranks out"
+        )
     if call.take_over:
         for each in roles or [store.find_run(run).run]:
             locks.take_over(store.path / each / locks.LOCK, callback.say)

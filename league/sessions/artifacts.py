@@ -23,6 +23,7 @@ from league.envs.matches.mixtures import choices_of
 from league.errors import SnapshotError, command
 from league.play.bots import BotPolicy
 from league.pool.league_pool import Member, own_snapshots
+from league.runtime.trees import from_bytes, to_bytes
 from league.sessions.external_agents import folder_of as guest_folder
 from league.sessions.external_agents import keep, names
 from league.sessions.failures import write_evidence
@@ -41,7 +42,7 @@ from league.snapshots import io as snapshot_files
 from league.snapshots.files import MANIFEST, WEIGHTS
 from league.snapshots.io import Frozen
 from league.snapshots.kept import keep_newest, pinned_rows, states_of
-from league.snapshots.manifest import About, GameRecord, Manifest, spec_to_json
+from league.snapshots.manifest import About, GameRecord, Manifest, parse, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.snapshots.writer import SnapshotWriter
 from league.store.folder import Folder
@@ -80,6 +81,7 @@ class FileArtifactStore:
         self.taken: dict[str, int] = {}
         """Agent id -> steps of the snapshots taken since, which the store may not know yet."""
         self._writer = SnapshotWriter()
+        self._unpacked: dict[str, Frozen] = {}
         options = registry.check_options(config.env.name, config.env.options)
         self.game = GameRecord.of(self.spec, row.game_id, options, row.source)
         self._lessons = {
@@ -176,21 +178,43 @@ class FileArtifactStore:
             bot = thing_of("bot", name, self.config.parts.bots[name])
             return BotPolicy(name, bot, choices_of(self.spec.action), self._device)
         run, again = self.row.run, command("resume", self.row.run, store=self.store.path)
-        recent = self._writer.recent(agent_id)
+        recent = self._writer.recent(agent_id) or self._unpacked.pop(agent_id, None)
         if recent is not None:
             return load_net(recent, self._device, agent_id)[1]
-        if agent_id in self.guests:
-            self._paths[agent_id] = self._guest(agent_id)
-        elif agent_id not in self._paths:
-            self._paths |= {row.agent_id: self.store.path / row.path for row in self._known()}
         try:
-            return load_net(self._paths[agent_id], self._device, agent_id)[1]
+            return load_net(self._path(agent_id), self._device, agent_id)[1]
         except KeyError:
             raise SnapshotError(
                 f"run={run}: the snapshot {agent_id[:16]}... is not in {self.store.path}; put it back, then {again}"
             ) from None
         except SnapshotError as error:
             raise SnapshotError(f"{error}; then {again}") from None
+
+    def package(self, agent_id: str) -> bytes:
+        """See `league.training.run.ArtifactStore`.
+
+        Raises:
+            SnapshotError: it is not there, or cannot be read.
+        """
+        frozen = self._writer.recent(agent_id)
+        try:
+            frozen = frozen or snapshot_files.read(self._path(agent_id))
+        except KeyError:
+            raise SnapshotError(f"the snapshot {agent_id[:16]}... is not in {self.store.path}; put it back") from None
+        return to_bytes({"manifest": frozen.manifest.model_dump_json().encode(), "weights": frozen.data})
+
+    def unpack(self, data: bytes) -> None:
+        """See `league.training.run.ArtifactStore`."""
+        told = from_bytes(data)
+        manifest = parse(told["manifest"], "a snapshot of rank 0")
+        self._unpacked[manifest.agent_id] = Frozen(manifest, told["weights"])
+
+    def _path(self, agent_id: str) -> Path:
+        if agent_id in self.guests:
+            self._paths[agent_id] = self._guest(agent_id)
+        elif agent_id not in self._paths:
+            self._paths |= {row.agent_id: self.store.path / row.path for row in self._known()}
+        return self._paths[agent_id]
 
     def add_snapshot(self, policy: Policy, counters: Counters, return_size: float) -> str:
         """Freezes the policy as it is now and returns its agent id; its files are written by another thread.

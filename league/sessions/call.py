@@ -10,6 +10,7 @@ from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
 from league.config.written import Overrides, as_words
 from league.errors import DEFAULT_STORE, UsageError
+from league.runtime.ranks import Ranks
 from league.training.run import Callback
 
 MEANS = {
@@ -65,6 +66,8 @@ class Call:
     """The run, league or exploiter that goes on; empty: a new one begins."""
     at: int | None = None
     take_over: bool = False
+    ranks: Ranks | None = None
+    """The processes that answer the call together, of which this is rank 0; None: this one alone."""
     is_custom_loop: bool = False
     """Whether a `Trainer` holds it open; then its run has a fingerprint that no settings have."""
     store: str | Path = DEFAULT_STORE

@@ -13,6 +13,7 @@ from league.boards.standings import curves
 from league.config.models import Config
 from league.errors import DEFAULT_STORE
 from league.pool.pool import Pool
+from league.runtime.ranks import Ranks
 from league.sessions.artifacts import FileArtifactStore
 from league.sessions.callbacks import Callbacks
 from league.store.rows import RunRow
@@ -77,6 +78,8 @@ class Plan:
     """Whose learner it is."""
     behind: Callable[[int], list[str]] = lambda steps: []
     """Whom a learner in step waits for, which has made so many steps, before its turn begins."""
+    ranks: Ranks | None = None
+    """The processes that train it; None: this one alone."""
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,11 @@ from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks
 from league.sessions.continuation import find_earlier, find_earlier_auto
 from league.sessions.folders import claimed, is_pruned
+from league.sessions.following import check_division, check_ranks
 from league.sessions.plans import CUSTOM_LOOP, Plan
 from league.sessions.session import Session
 from league.sessions.settling import check_name, check_room, check_settings, settle, with_changes, words_for
-from league.sessions.wiring import new_row
+from league.sessions.wiring import new_row, of_rank
 from league.store.rows import RunRow
 from league.store.store import Store
 
@@ -48,7 +49,8 @@ def begin_run(call: Call, callback: Callbacks) -> Iterator[Session]:
     check_settings(config, spec)
     check_seed(call.seed)
     check_name(call.run)
-    room = check_room(config, spec, device, Path(call.store))
+    check_ranks(call, config, device)
+    room = check_room(_fitted(config, call, device), spec, device, Path(call.store))
     store = Store.create(Path(call.store), callback.say_or_log)
     earlier, reason = find_earlier(store, config, call.seed, call.run, call.fresh)
     event = ""
@@ -57,7 +59,9 @@ def begin_run(call: Call, callback: Callbacks) -> Iterator[Session]:
         if found is not None:
             config, earlier, reason, event = found
             explanation = event
-            room = check_room(config, spec, device, store.path, earlier)
+            if call.ranks is not None:
+                check_division(config, call.ranks.size)
+            room = check_room(_fitted(config, call, device), spec, device, store.path, earlier)
     if reason:
         callback.say(reason)
     stage = settings.stage_called(call.stage, config)
@@ -70,7 +74,7 @@ def begin_run(call: Call, callback: Callbacks) -> Iterator[Session]:
         for line in filter(None, (who, explanation, *room, told, parts.unmet(config))):
             callback.say(line)
         plan = plan_of(store, row, earlier, config, device, callback)
-        plan = replace(plan, events=(("resumed", event), ("game", told), loop))
+        plan = replace(plan, ranks=call.ranks, events=(("resumed", event), ("game", told), loop))
         with session_of(plan, is_locked=earlier is None) as session:
             yield session
 
@@ -134,7 +138,8 @@ def made_ready(store: Store, row: RunRow, call: Call, what: str, callback: Callb
     """
     to = changed(row, call, call.parts(callback.say), callback, f"run {row.run}")
     spec = registry.spec(to.config.env.name, to.config.env.options)
-    room = check_room(to.config, spec, to.device, store.path, row)
+    check_ranks(call, to.config, to.device)
+    room = check_room(_fitted(to.config, call, to.device), spec, to.device, store.path, row)
     on = describe_device(to.device)
     for line in (f"run {row.run}: {what} {to.row.stage}, seed {row.seed}, on {on}", *room):
         callback.say(line)
@@ -143,9 +148,15 @@ def made_ready(store: Store, row: RunRow, call: Call, what: str, callback: Callb
         mark, loop = _custom(call, to.row.fingerprint, to.config)
         now = replace(found, stage=to.row.stage, config=to.row.config, fingerprint=mark, device=on)
         now = now.coming_from(to.row.source)
-        return replace(plan_of(store, now, found, to.config, to.device, callback), events=(*to.events, loop))
+        made = plan_of(store, now, found, to.config, to.device, callback)
+        return replace(made, ranks=call.ranks, events=(*to.events, loop))
 
     return plan
+
+
+def _fitted(config: Config, call: Call, device: torch.device) -> Config:
+    """The settings whose memory is looked for: on CUDA, where each rank has its own, those of one rank."""
+    return config if call.ranks is None or device.type != "cuda" else of_rank(config, call.ranks)
 
 
 def _custom(call: Call, mark: str, config: Config) -> tuple[str, tuple[str, str]]:

@@ -24,6 +24,7 @@ from league.errors import Interrupted, SnapshotError, StoreError, UsageError
 from league.runtime.signals import on_signal, received
 from league.sessions.callbacks import Callbacks
 from league.sessions.folders import STOP, configured_of, instead
+from league.sessions.following import send_start
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.wiring import slowness, wire
@@ -316,6 +317,8 @@ class Session:
     def _train(self, learner: _Learner, run: Run, state: dict[str, Any] | None) -> Ending:
         learner.status = "running"
         try:
+            if run.ranks is not None:
+                send_start(learner.plan, run, state)
             return run_training(run, state)
         except Interrupted:
             raise

@@ -21,6 +21,8 @@ from league.play.summaries import counts_of
 from league.policies.kernels import switch
 from league.policies.kernels.linear import has_tiles
 from league.runtime.device import describe_device, has_bf16, products_of
+from league.runtime.launch import place
+from league.runtime.ranks import Ranks
 from league.sessions.plans import Plan
 from league.store.rows import GameRow, RunRow
 from league.training.run import Lesson, Met, Run
@@ -30,7 +32,8 @@ from league.types import MatchBatch, Policy, PolicyStack
 def wire(plan: Plan) -> Run:
     """The parts of a run: the game's batches, the network, and where its snapshots are."""
     row, config, artifacts = plan.row, plan.config, plan.artifacts
-    taught = lessons_of(config)
+    here = config if plan.ranks is None else of_rank(config, plan.ranks)
+    taught = lessons_of(here)
     for game_id in dict.fromkeys([row.game_id, *(lesson.game_id for lesson in taught)]):
         artifacts.rows.add_game(GameRow.of(game_id, artifacts.spec))
     with torch.random.fork_rng(devices=[]):
@@ -50,7 +53,8 @@ def wire(plan: Plan) -> Run:
         device=plan.device,
         policy=policy,
         spec=artifacts.spec,
-        make_batch=partial(make_batch, config),
+        make_batch=partial(make_batch, here),
+        ranks=plan.ranks,
         make_stack=partial(make_stack, policy, config),
         stack_for=partial(networks.make_stack, num_slots=1, precision=config.learner.precision),
         artifacts=artifacts,
@@ -89,6 +93,14 @@ def lessons_of(config: Config) -> tuple[Lesson, ...]:
 def slowness(device: torch.device) -> str:
     """Why networks run slower than they could, in a line; empty where they do not."""
     return f"{switch.WHY_OFF}: networks run on plain torch" if device.type == "cpu" and switch.WHY_OFF else ""
+
+
+def of_rank(config: Config, ranks: Ranks) -> Config:
+    """The settings with the rows, workers and threads of one of the ranks."""
+    there, threads = place(), config.env.threads
+    env = {"rows": config.env.rows // ranks.size, "workers": config.env.workers // ranks.size}
+    env["threads"] = threads and max(1, threads // (ranks.size if there is None else there.local_size))
+    return config.model_copy(update={"env": config.env.model_copy(update=env)})
 
 
 def make_batch(config: Config, rows: int) -> MatchBatch:

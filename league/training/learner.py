@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.runtime.device import autocast, products, sent
 from league.runtime.phases import phase
+from league.runtime.ranks import Ranks
 from league.training.action_prediction import Foresight, encoding
 from league.training.finite import LastFinite, bad_rollout, bad_weights, first_bad
 from league.training.losses import EvaluatedActions, PPOLoss, Scheduled, ppo
@@ -41,10 +43,18 @@ class Learner:
         config: rates, clipping, epochs and minibatches.
         rng: shuffles the rows; its state is part of the run's.
         device: where the policy is.
+        ranks: the processes that learn together, each from rollouts of its own rows; None: this one alone.
     """
 
-    def __init__(self, policy: Policy, config: LearnerConfig, rng: np.random.Generator, device: torch.device) -> None:
-        self.policy, self.config, self.device = policy, config, device
+    def __init__(
+        self,
+        policy: Policy,
+        config: LearnerConfig,
+        rng: np.random.Generator,
+        device: torch.device,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self.policy, self.config, self.device, self._ranks = policy, config, device, ranks
         self.sequence: Callable[..., tuple[Tensor, Tensor, Tensor]] = policy.sequence
         self.is_capturable = "most_begins" in inspect.signature(policy.sequence).parameters
         """Whether the network is `league.types.Capturable`."""
@@ -62,6 +72,8 @@ class Learner:
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
         self._magnet = Magnet(policy) if config.magnet else None
+        self._is_standardising = getattr(policy, "standardise", policy) is not None
+        """Whether the network keeps statistics of observations: a `Standardising` one with nothing to do has None."""
         self._kept = LastFinite(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -113,26 +125,32 @@ class Learner:
             GuardError: a number in the rollout, a gradient or a weight is not finite; weights, moments and RNG are
                 those before the update.
         """
-        config = self.config
-        problem = bad_rollout(rollout)
+        config, ranks = self.config, self._ranks
+        whole = rollout if ranks is None else _of_all(rollout, ranks)
+        problem = bad_rollout(whole)
         if problem:
-            raise self._sick(problem, rollout)
+            raise self._sick(problem, whole)
         self._kept.keep()
         drawn = self._rng.bit_generator.state
-        returns = self.returns.after(rollout, config.gamma)
+        returns = self.returns.after(whole, config.gamma)
         advantages = gae(
-            rollout.reward / returns.size,
-            rollout.value,
-            rollout.next_value,
-            rollout.ends,
+            whole.reward / returns.size,
+            whole.value,
+            whole.next_value,
+            whole.ends,
             gamma=config.gamma,
             lam=config.gae_lambda,
         )
-        targets = advantages + rollout.value
+        targets = advantages + whole.value
         if self._magnet is not None:
-            advantages = advantages - config.magnet * (rollout.log_prob - self._of_magnet(self._magnet, rollout))
+            of_magnet = self._of_magnet(self._magnet, rollout)
+            of_magnet = of_magnet if ranks is None else ranks.whole(of_magnet, rollout.segments)
+            advantages = advantages - config.magnet * (whole.log_prob - of_magnet)
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-        lesson = UpdateData(rollout, normalised, targets)
+        if ranks is None:
+            lesson = UpdateData(rollout, normalised, targets)
+        else:
+            lesson = UpdateData(rollout, *(ranks.mine(x, rollout.segments) for x in (normalised, targets)))
         try:
             means = self._epochs(lesson, is_watched=False)
             if not math.isfinite(means["gradient_norm"]):  # once more, to see what is wrong
@@ -141,17 +159,20 @@ class Learner:
                 means = self._epochs(lesson, is_watched=True)
             problem = bad_weights(self._named_parameters())
             if problem:
-                raise self._sick(problem, rollout)
+                raise self._sick(problem, whole)
+            observed = rollout.obs
+            if ranks is not None and self._is_standardising:
+                observed = ranks.whole(observed, rollout.segments)
         except BaseException:  # the weights that a run is saved with are those of its last whole update
             self._kept.restore()
             self._rng.bit_generator.state = drawn
             raise
         self.returns = returns
         if isinstance(self.policy, Standardising):
-            self.policy.take_statistics(rollout.obs)
+            self.policy.take_statistics(observed)
         if self._magnet is not None:
             self._magnet.follow(self.policy)
-        told = means | _told(rollout, targets, returns.size)
+        told = means | _told(whole, targets, returns.size)
         told["learning_rate"] = self._rate
         if config.adaptive_kl:
             self._steer(means["approx_kl"], config.adaptive_kl)
@@ -178,9 +199,8 @@ class Learner:
         sums = torch.zeros(len(self._parts), device=self.device)
         num_minibatches = 0
         for _ in range(config.epochs):
-            order, before = self._rng.permutation(lesson.rollout.obs.shape[1]), sums.clone()
-            there = sent(order, self.device)
-            for rows in there.tensor_split(config.minibatches):
+            before = sums.clone()
+            for rows in self._shuffled(lesson.rollout):
                 with products(config.precision):
                     sums += self._minibatch(lesson, rows, is_watched=is_watched)
                 num_minibatches += 1
@@ -190,6 +210,20 @@ class Learner:
                     break
         means = {name: total / num_minibatches for name, total in zip(self._parts, sums.tolist(), strict=True)}
         return means | {"minibatches": float(num_minibatches)}
+
+    def _shuffled(self, rollout: Rollout) -> Sequence[Tensor]:
+        """The rows (n,) of each minibatch of an epoch, on the device.
+
+        Of several ranks each has as many rows in every minibatch: the m-th of each stratum of `minibatches` rows that
+        follow one another in the run, shuffled, so the union over the ranks does not depend on their number.
+        """
+        num_rows, minibatches, ranks = rollout.obs.shape[1], self.config.minibatches, self._ranks
+        if ranks is None:
+            return sent(self._rng.permutation(num_rows), self.device).tensor_split(minibatches)
+        strata = self._rng.permuted(np.arange(num_rows * ranks.size).reshape(-1, minibatches), axis=1)
+        own = strata.reshape(ranks.size, -1, minibatches)[ranks.rank] - ranks.rank * num_rows
+        rows, segments = own // rollout.segments, own % rollout.segments  # a row's segments follow one another
+        return sent(np.ascontiguousarray((segments * (num_rows // rollout.segments) + rows).T), self.device).unbind()
 
     def _minibatch(self, lesson: UpdateData, rows: Tensor, *, is_watched: bool = False) -> Tensor:
         """One optimiser step on `rows` (n,); returns what `_parts` names."""
@@ -222,14 +256,31 @@ class Learner:
         foresight, shown = self._foresight, None
         if foresight is not None:
             shown = torch.stack([foresight.changes(part.obs, part.is_first) for part in parts]).sum()
+            shown = shown if self._ranks is None else self._ranks.sum_(shown)
         self.optimizer.zero_grad(set_to_none=True)
-        told = [self._add_gradient(part, most_begins, sum(sizes), shown, watched) for part in parts]
+        size = sum(sizes) * (1 if self._ranks is None else self._ranks.size)
+        told = [self._add_gradient(part, most_begins, size, shown, watched) for part in parts]
+        means = _means([loss for loss, _ in told], sizes)
+        unforeseen = [x for _, x in told if x is not None]
+        unseen = [torch.stack(unforeseen).sum()] if unforeseen else []
+        if self._ranks is not None:
+            added = self._add_up(self._ranks, [*means, *unseen])
+            means, unseen = [x / self._ranks.size for x in added[: len(means)]], added[len(means) :]
         norm = self._gradient_norm()
         nn.utils.clip_grads_with_norm_(self._parameters, config.max_gradient_norm, norm)
         self.optimizer.step()
-        means = _means([loss for loss, _ in told], sizes)
-        unforeseen = [x for _, x in told if x is not None]
-        return torch.stack([*means, norm, *([1 - torch.stack(unforeseen).sum()] if unforeseen else [])])
+        return torch.stack([*means, norm, *(1 - x for x in unseen)])
+
+    def _add_up(self, ranks: Ranks, figures: Sequence[Tensor]) -> list[Tensor]:
+        """Makes the weights' gradients their sums over the ranks, by one all-reduce; those of `figures` (0-d)."""
+        for parameter in self._parameters:  # one that a rank's samples do not reach has a gradient all the same
+            if parameter.grad is None and parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        flat = ranks.sum_(torch.cat([*(x.flatten() for x in gradients), torch.stack([*figures])]))
+        parts = torch.split(flat, [*(x.numel() for x in gradients), len(figures)])
+        torch._foreach_copy_(gradients, [part.view_as(x) for part, x in zip(parts, gradients, strict=False)])
+        return list(parts[-1].unbind())
 
     def _add_gradient(
         self, given: Minibatch, most_begins: int, size: int, shown: Tensor | None, watched: Rollout | None
@@ -323,6 +374,13 @@ class Learner:
         self.returns = ReturnSize(**state["returns"])
         self._set_rate()
         self._rng.bit_generator.state = state["rng"]
+
+
+def _of_all(rollout: Rollout, ranks: Ranks) -> Rollout:
+    """A rollout with the figures (T, B) of all ranks' rows; observations, actions and memories are of this one's."""
+    names = ("log_prob", "value", "reward", "next_value", "ends", "is_first")
+    whole: dict[str, Any] = {name: ranks.whole(getattr(rollout, name), rollout.segments) for name in names}
+    return replace(rollout, **whole)
 
 
 def _means(losses: Sequence[PPOLoss], sizes: Sequence[int]) -> Sequence[Tensor]:

@@ -19,6 +19,7 @@ from league.play.recording import Recording
 from league.play.rollout import make_graphs
 from league.play.summaries import Count, Summary
 from league.pool.pool import Pool
+from league.runtime.ranks import Ranks
 from league.runtime.signals import interrupt, on_signal
 from league.store.folder import Folder
 from league.store.reading import Reader
@@ -189,6 +190,12 @@ class ArtifactStore(Protocol):
     def load_policy(self, agent_id: str) -> Policy:
         """The frozen policy of an agent id, on the run's device."""
 
+    def package(self, agent_id: str) -> bytes:
+        """A snapshot or an agent from elsewhere as bytes, for `unpack` on another rank."""
+
+    def unpack(self, data: bytes) -> None:
+        """Keeps in memory what `package` gave, until `load_policy` takes it."""
+
     def add_snapshot(self, policy: Policy, counters: Counters, return_size: float) -> str:
         """Freezes the policy as it is now and returns its agent id; it may be written meanwhile (`settle`).
 
@@ -273,6 +280,8 @@ class Run:
     """Whether a callback has ended it."""
     lessons: Sequence[Lesson] = ()
     """What training rows play instead of the run's own game, which evaluations always play; the earliest first."""
+    ranks: Ranks | None = None
+    """The processes that train it, of which rank 0 leads; None: this one alone."""
     counters: Counters = field(default_factory=Counters)
     guards: Guards = field(default_factory=Guards)
     met: Met = field(default_factory=Met)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from league import __version__
 from league.errors import SnapshotError, StoreError, command
 from league.play import randomness
-from league.play.moving import ExecutionSetting, seed_after, told
+from league.play.moving import ALONE, ExecutionSetting, seed_after, told
 from league.play.rollout import Collector
 from league.pool.pool import Pool
 from league.runtime.device import is_out_of_memory
@@ -20,6 +20,7 @@ from league.training.guards import Guards
 from league.training.learner import Learner
 from league.training.returns import ReturnSize
 from league.training.run import Run
+from league.training.together import matches_of, num_matches, seed_of
 
 RETRY_SECONDS = 60.0
 """After a checkpoint that failed, until the next try."""
@@ -125,7 +126,12 @@ def restore(
     matches, saved = state.pop("collector"), state.pop("probe", None)
     taken = None
     if matches is not None and counters.update:
-        taken = collector.load_state_dict(matches, seed_after(run.seed, counters.update))
+        size, rank = (1, 0) if run.ranks is None else (run.ranks.size, run.ranks.rank)
+        seed = seed_of(run, counters.update, seed_after(run.seed, counters.update))
+        taken = collector.load_state_dict(matches_of(run, matches, collector), seed)
+        taken = replace(taken, carried=size * taken.carried, lost=num_matches(matches) if taken.lost else 0)
+        if rank or state["setting"].get("ranks", ALONE) != setting_of(run, collector).ranks:
+            saved = None  # of rows that this process does not play
     for kind, line in told(run.name, state.pop("setting"), setting_of(run, collector), taken, seeded):
         run.callback.say(line)
         run.rows.add_event(counters.update, kind, line)
@@ -176,7 +182,7 @@ def begin_matches(run: Run, collector: Collector) -> None:
         collector.start(run.seed)
         return
     seed = seed_after(run.seed, run.counters.update, run.config.env.rows)
-    collector.generator.manual_seed(seed)
+    collector.generator.manual_seed(seed_of(run, run.counters.update, seed))
     collector.start(seed, updates_made=run.counters.update)
 
 
@@ -185,7 +191,9 @@ def setting_of(run: Run, collector: Collector) -> ExecutionSetting:
     nets = "graphs" if collector.has_graphs else "plain"
     opponents = "stacked" if collector.is_stacked else "net by net"
     parts = run.config.learner.accumulate or 1
-    return ExecutionSetting(run.device.type, len(collector.lanes), nets, opponents, run.products, parts, __version__)
+    ranks = ALONE if run.ranks is None else str(run.ranks.size)
+    lanes = len(collector.lanes)
+    return ExecutionSetting(run.device.type, lanes, nets, opponents, run.products, parts, __version__, ranks)
 
 
 def save_without_matches(run: Run, learner: Learner, pool: Pool, more: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from league.play.summaries import Summary
 from league.pool.payoff_games import measure_payoffs
 from league.runtime.device import is_out_of_memory, prepare_training
 from league.runtime.phases import phase
+from league.runtime.ranks import LostRank
 from league.runtime.signals import received, settings_kept
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
@@ -42,6 +43,7 @@ from league.training.saving import (
     save_without_matches,
     state_of,
 )
+from league.training.together import PLAY, SAVE, Together, generators_of, make_generator, seed_of, share_of
 from league.types import Origin, Rollout
 
 OUT_OF_TURN = 1 << 24
@@ -63,12 +65,14 @@ class Training:
         config = run.config
         prepare_training(run.device)
         pool_rng, learner_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(run.seed).spawn(2))
-        self.learner = Learner(run.policy, config.learner, learner_rng, run.device)
+        self.learner = Learner(run.policy, config.learner, learner_rng, run.device, run.ranks)
         if config.learner.compile == "compile":
             self.learner.sequence = compiled(run.policy.sequence, run.callback.say)
-        elif run.device.type == "cuda" and config.learner.compile != "off":
+        elif run.device.type == "cuda" and config.learner.compile != "off" and run.ranks is None:
             self.learner.replay(StepGraphs(torch.Generator(run.device), "float32", run.callback.say))
         self.pool = run.make_pool(config.pool, run.artifacts.load_policy, pool_rng, run.artifacts.guests)
+        self.together = None if run.ranks is None else Together(run.ranks, run, self.pool)
+        """What passes between several ranks; None: this process trains alone."""
         self._state = state
         self._has_begun = False
         self._clock = SaveClock(config.run.checkpoint_minutes, bool(state))
@@ -82,7 +86,7 @@ class Training:
         self._play_seconds = 0.0
         self._has_matches = False
         """Whether matches are in play."""
-        self._generator = torch.Generator(run.device).manual_seed(run.seed)
+        self._generator = make_generator(run)
         with self.errors_told():
             self.lesson = _lesson_of(run, state)
             self.collector = self._make_collector()
@@ -97,15 +101,18 @@ class Training:
                 been saved, and it says what to change.
         """
         run, state = self.run, self._state
-        generators = state.pop("generators", None) if state else None
-        seed_now = seed_after(run.seed, state["counters"]["update"]) if state else 0
-        with self.errors_told(), randomness.of_a_run(run.seed, run.device, generators, seed_now) as seeded:
+        generators = generators_of(run.ranks, state) if state else None
+        update = state["counters"]["update"] if state else 0
+        seed, seed_now = seed_of(run, update, run.seed), seed_after(run.seed, update) if state else 0
+        with self.errors_told(), randomness.of_a_run(seed, run.device, generators, seed_now) as seeded:
             if state:
                 is_next = run.lesson_at(Counters(**state["counters"]).steps_learned).number != self.lesson.number
                 self._has_matches = restore(
                     run, state, self.learner, self.pool, self.collector, seeded, begins=not is_next
                 )
                 self._restore_watched(state.pop("watched"))
+                if self.together is not None:
+                    self.together.begin()
             self._follow_schedules()
             run.begin()
             self._has_begun = True
@@ -217,6 +224,9 @@ class Training:
             Whether it was written; if not, the one before stands.
         """
         state = state_of(self.run, self.learner, self.pool, self.collector) | self._own_state()
+        if self.together is not None:
+            self.together.order(SAVE)
+            state |= self.together.gather_state(self.learner, self.collector)
         is_saved = checkpoint(self.run, state, must_succeed=must_succeed, is_mark=self._is_mark)
         self._clock.start(is_saved)
         self._has_news = self._is_mark = False
@@ -229,12 +239,17 @@ class Training:
     def collect(self) -> Rollout:
         """Plays a rollout against opponents that the pool draws: `learner.segments` segments, which stand beside each
         other, of `learner.rollout_steps` steps of every row."""
-        counters = self.counters
+        counters, together = self.counters, self.together
         self.run.artifacts.settle(wait=False)
         lesson = self.run.lesson_at(counters.steps_learned)
         if lesson.number != self.lesson.number:
             self._begin_lesson(lesson)
-        self.pool.refresh_targets(self.collector.opponents_in_use())
+        in_use = self.collector.opponents_in_use()
+        if together is None:
+            self.pool.refresh_targets(in_use)
+        else:
+            together.order(PLAY)
+            together.refresh_targets(in_use)
         if not self._has_matches:
             begin_matches(self.run, self.collector)
         self._has_matches = True
@@ -251,15 +266,20 @@ class Training:
         Returns:
             The metrics.
         """
-        run, counters = self.run, self.counters
+        run, counters, together = self.run, self.counters, self.together
         run.artifacts.settle()  # before the update: an error of the disk leaves the run between two of them
+        played = rollout if together is None else together.gather_matches(rollout)
         started = time.perf_counter()
         with settings_kept():
             metrics: dict[str, float] = self.learner.update(rollout)
-        learned, num_steps = time.perf_counter() - started, rollout.reward.numel()
+        learned = time.perf_counter() - started
+        num_steps = rollout.reward.numel() * (1 if together is None else together.ranks.size)
         counters.update += 1
         counters.steps += num_steps
-        every = run.config.run.rewind_every
+        if together is not None and not together.leads:
+            self._follow_schedules()
+            return metrics
+        rollout, every = played, run.config.run.rewind_every
         self._is_mark = bool(every) and counters.steps // every > (counters.steps - num_steps) // every
         self._recent.add(rollout.finished)
         self.pool.record(rollout.finished, run.name, num_steps)
@@ -320,7 +340,9 @@ class Training:
         calls = make_calls(run.config.learner, self._generator, run.make_stack(), run.callback.say)
         origin = Origin(run.name, self.lesson.game_id)
         make_batch = self.lesson.make_batch
-        return make_collector(run.config, run.policy, self.pool, calls, make_batch=make_batch, origin=origin)
+        return make_collector(
+            run.config, run.policy, self.pool, calls, make_batch=make_batch, origin=origin, share=share_of(run)
+        )
 
     def _begin_lesson(self, lesson: Lesson) -> None:
         """All rows play something else from now on; matches in play are dropped, and results are forgotten."""
@@ -351,12 +373,20 @@ class Training:
         try:
             with code_told():
                 yield
+        except LostRank as error:
+            if not self._has_begun or not self._leads:
+                raise
+            saved = self.save_without_matches()
+            raise LeagueError(
+                f"run={run.name}: stopped after step {run.counters.steps:,}: {error}; {saved}; go on with"
+                f" {resume_command(run)}, which takes --ranks"
+            ) from None
         except GuardError as error:
-            if not self._has_begun:  # a worker process that died as it began
+            if not self._has_begun or not self._leads:  # a worker process that died as it began
                 raise
             raise self._stopped_by(error) from None
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+            if not is_out_of_memory(error) or not self._leads:
                 raise
             traceback.clear_frames(error.__traceback__)  # lets go of the rollout and of what learning kept of it
             where, why = (
@@ -374,6 +404,11 @@ class Training:
                 f"run={run.name}: {where} at step {run.counters.steps:,} ({why}); {saved}; go on with less:"
                 f" {resume_command(run)} with {settings}"
             ) from None
+
+    @property
+    def _leads(self) -> bool:
+        """Whether this process writes the run down."""
+        return self.together is None or self.together.leads
 
     def _stopped_by(self, error: GuardError) -> LeagueError:
         """What a guard's finding ends the run with; the matches so far, an event, evidence and state are stored."""

@@ -563,7 +563,7 @@ def test_what_goes_on_after_a_command_does_not_keep_it(user: Path, monkeypatch: 
     """A thread that is no daemon, which Python would wait for: the command ends with its exit code, and says so."""
     file, line = write(user, "threading.Thread(target=time.sleep, args=(1_000,), name='mine').start(); 1 / 0", "step")
     (user / "sums.py").write_text(f"import threading, time; {(user / 'sums.py').read_text()}")
-    starts = "from league import cli, signals; signals.END_SECONDS = 0.2; cli.main()"
+    starts = "from league import cli; from league.runtime import signals; signals.END_SECONDS = 0.2; cli.main()"
     words = ["evaluate", *BY, "--games", "2", "--bot", f"{file}:lucky", "--env", file, "--store", "none", "--quiet"]
     done = subprocess.run([sys.executable, "-c", starts, *words], capture_output=True, text=True, timeout=120)
     first, last = done.stderr.splitlines()
