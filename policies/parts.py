@@ -134,7 +134,7 @@ class ImagePart(_Scaled):
 
     def forward(self, obs: Tensor) -> Seen:
         """obs (n, obs_size) -> (n, width), and the cells (n, E, filters); a picture has become smaller."""
-        x = self.of(obs).reshape(len(obs), *self.part.shape).permute(0, 3, 1, 2)  # channels last in memory
+        x = self.of(obs).reshape(-1, *self.part.shape).permute(0, 3, 1, 2)  # channels last in memory
         for convolution in self.stem:
             x = convolution(x).relu_()
         cells = self.blocks(self.first(x).relu_()).permute(0, 2, 3, 1).flatten(1, 2)
@@ -156,6 +156,8 @@ class _Among:
     def attend(self, layer: int, tokens: Tensor, queries: Tensor | None = None) -> Tensor:
         """tokens (n, N, 3 channels) -> (n, N, 1, channels)."""
         given = [split(x, self._heads) for x in tokens.chunk(3, -1)] + [self._hidden.to(tokens.dtype)]
+        if torch.compiler.is_compiling():  # where the number of rows is a symbol
+            return attend(*given)[..., None, :]
         starts = range(0, len(tokens), LONGEST_AXIS)
         return torch.cat([attend(*(x[start : start + LONGEST_AXIS] for x in given)) for start in starts])[..., None, :]
 
@@ -184,7 +186,7 @@ class EntitiesPart(_Scaled):
         """obs (n, obs_size) -> (n, width), and the rows (n, N, channels), of absent ones zeros."""
         is_there = obs[:, self.part.start : self.part.stop : self.part.shape[1]] > 0.5
         there = is_there[..., None]
-        x = self.of(obs).view(len(obs), *self.part.shape)
+        x = self.of(obs).view(-1, *self.part.shape)
         x = self.first(torch.where(there, x, 0.0))
         among = _Among(is_there, self.heads)
         for layer, block in enumerate(self.blocks):

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from league.errors import SnapshotError, remedy_of
 from league.runtime.disk import sync, temporary_beside, write_synced
-from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, WEIGHTS
+from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, MODEL, PROGRAM, WEIGHTS
 from league.snapshots.manifest import About, Manifest, parse
 from league.types.schema import read_file
 
@@ -154,6 +154,12 @@ def _read_both(folder: Path) -> tuple[Manifest, bytes, str]:
         raise SnapshotError(f"no snapshot at {folder}; give a folder with {WEIGHTS} and {MANIFEST}")
     manifest = parse(_read(folder / MANIFEST, MAX_MANIFEST_BYTES), str(folder / MANIFEST))
     path = folder / WEIGHTS
+    for name in (MODEL, PROGRAM):
+        if (folder / name).exists() and not path.exists():
+            raise SnapshotError(
+                f"{folder} has {name} for other runtimes and no {WEIGHTS}, so league cannot play it; name"
+                f" {manifest.run}@{manifest.step}, or export that with --format folder"
+            )
     return manifest, _read(path, MAX_WEIGHTS_BYTES), str(path)
 
 

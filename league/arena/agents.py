@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -33,6 +34,7 @@ from league.policies.actor_critic import state_bytes
 from league.runtime.device import choose_device, read_memory
 from league.runtime.phases import phase
 from league.snapshots.agent import Agent, load_fit
+from league.snapshots.export import Format
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest
 from league.store.folder import Folder
@@ -149,20 +151,33 @@ def load(
 
 
 def export(
-    name: str, out: str | Path, *, store: str | Path = DEFAULT_STORE, say: Callable[[str], None] | None = None
+    name: str,
+    out: str | Path,
+    *,
+    format: Format = "folder",
+    quantize: Literal["int8"] | None = None,
+    store: str | Path = DEFAULT_STORE,
+    say: Callable[[str], None] | None = None,
 ) -> Manifest:
-    """Copies the agent called `name` to the new folder `out`, which `Agent.load` opens; returns its manifest.
+    """Writes the agent called `name` to the new folder `out`; returns its manifest (docs/guides/export.md).
 
-    say: receives a line about each thing that cannot be read.
+    Args:
+        name: see `find_agent`.
+        out: of a submission it may end in `.zip`.
+        format: `folder`, which `Agent.load` opens; `onnx`; `torch`, a program of `torch.export`; or `submission`, which
+            plays without torch and league.
+        quantize: `int8`: weights of `agent.onnx` in 8 bits.
+        store: its folder.
+        say: receives a line about each thing that cannot be read, and how far an export is from the network.
 
     Raises:
-        UsageError, StoreError: as `load`.
-        SnapshotError: its files are missing or damaged, or `out` holds something else.
+        UsageError, StoreError: as `load`; an unknown format, or a package is missing.
+        SnapshotError: its files are missing or damaged, `out` is there already, or the network cannot be exported.
     """
     found = find_agent(store_for(store, name, say=say), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a bot has no weights to export; name a run, a snapshot or a folder")
-    return export_snapshot(found.folder, Path(out))
+    return export_snapshot(found.folder, Path(out), format, quantize, say)
 
 
 def leaderboard(

@@ -74,14 +74,31 @@ def export(
         ),
     ],
     out: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER", help="A new folder, which `league.snapshots.Agent.load` opens."),
+        Path, typer.Argument(metavar="OUT", help="A new folder; of a submission it may be a file, NAME.zip.")
     ],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="folder (safetensors and JSON), onnx, torch (torch.export) or submission, which plays without torch.",
+            autocompletion=completion.words("folder", "onnx", "torch", "submission"),
+        ),
+    ] = "folder",
+    quantize: Annotated[
+        str | None, typer.Option(metavar="int8", help="Weights of agent.onnx in 8 bits; prints the error.")
+    ] = None,
 ) -> None:
-    """Export an agent as a folder of safetensors and JSON."""
+    """Export an agent: as weights, as ONNX, as a torch program, or as a submission to a contest."""
     from league.arena.agents import export
 
-    manifest = export(agent, out, store=output.store, say=output.say)
+    manifest = export(
+        agent,
+        out,
+        format=format,  # type: ignore[arg-type]  # export refuses other words
+        quantize=quantize,  # type: ignore[arg-type]
+        store=output.store,
+        say=output.say,
+    )
     if output.as_json:
         print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
     else:
