@@ -187,6 +187,13 @@ def test_runs_and_query_print_tables_and_json(call: Call, unchanged: Path) -> No
     assert row[8:] == [2.0**70, None, True]
 
 
+def test_runs_tell_on_which_machine_they_train(call: Call, copied: Path) -> None:
+    assert "host" not in call("runs").out
+    (copied / "runs" / "matrix-1" / "lock-00000000-00000000-00000000@far").touch()
+    assert "host" in (shown := call("runs").out) and "far" in shown
+    assert {row["run"]: row["host"] for row in call("runs", "--json").json["runs"]}["matrix-1"] == "far"
+
+
 def test_snapshots_are_listed_and_pruned(call: Call, copied: Path) -> None:
     """The list says what each snapshot is; a dry run what would go, which then goes, and nothing more after that."""
     listed = call("snapshots", "list", "--run", "matrix-1").out

@@ -84,6 +84,28 @@ def test_pictures_obey_nothing_of_the_current_folder(trap: Path, tmp_path: Path)
     need_unsprung(trap)
 
 
+@pytest.mark.timeout(500)
+@pytest.mark.xdist_group("ray")
+def test_a_worker_of_ray_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
+    """A league and a tournament on a cluster, of a game that is named by a module of the folder or a relative path."""
+    pytest.importorskip("ray")
+    (tmp_path / "game").mkdir()
+    (trap / "only_here.py").write_text(SUMS)
+    (tmp_path / "game" / "sums.py").write_text(SUMS)
+    roles = "[roles.main]\nmin_steps = 32\nmax_steps = 64\n[learners.main]\nrole = 'main'\n"
+    (tmp_path / "one.toml").write_text(f"turn_steps = 64\n{roles}")
+    words = [word for setting in SUMS_SETS for word in ("--set", setting)]
+    where = ("--on", "local", "--store", tmp_path / "s", "--quiet", "--json", "--device", "cpu")
+    given = {"cwd": trap, "config": tmp_path}
+    for env, run in (("../game/sums.py", "L"), ("only_here:Sums", "M")):
+        league_words = ("train", "--league", "../one.toml", "--env", env, "--run", run)
+        done = league(*league_words, *words, *where, **given)  # type: ignore[arg-type]
+        assert done.returncode == 0, done.stderr
+    done = league("tournament", "--run", "L.main", "--newest", "2", "--games", "2", *where, **given)  # type: ignore[arg-type]
+    assert done.returncode == 0, done.stderr
+    need_unsprung(trap)
+
+
 @pytest.mark.parametrize("first", ["", "folder"])
 def test_a_folder_that_came_first_comes_last(first: str, trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Python that looks in the current folder first, as an interactive one does, starts others that look there last.

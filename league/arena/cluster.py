@@ -7,15 +7,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-from league.arena.agents import Meeting, play_pairings
+import numpy as np
+
+from league.arena.agents import Meeting, Named, play_pairings
 from league.arena.entrants import enter
-from league.errors import CodeError, LeagueError, one_line
+from league.errors import CodeError, LeagueError
 from league.play.summaries import num_rows
-from league.runtime.cluster import LOCAL, Room, connected, files_of, nodes_of
-from league.types import MatchResult
+from league.runtime.cluster import LOCAL, ClusterActor, Room, absolute, connected, files_of, last_line, nodes_of
+from league.store.files import store_folder
+from league.types import SEATS, MatchResult
 
 PARTS = 16
 """Tasks of a batch, however many nodes there are: nets of one task draw from one generator, so the games go by it."""
@@ -23,26 +26,23 @@ Pairings = Sequence[tuple[int, int, int, int]]
 PlayPairings = Callable[..., list[MatchResult]]
 
 
-class PlayerActor:
-    """Plays pairings in a worker process of Ray, of the agents that `enter` finds there.
+class PlayerActor(ClusterActor):
+    """Plays pairings of a tournament.
 
-    Args:
-        words: keywords of `league.arena.entrants.enter`.
-        ids: the agents that the caller has found, in their order.
+    words: keywords of `league.arena.entrants.enter`, which names each agent by itself.
     """
 
-    def __init__(self, words: dict[str, Any], ids: Sequence[str]) -> None:
-        self._words, self._ids = words, list(ids)
-        self._meeting: Meeting | None = None
+    def __init__(self, folder: str, words: dict[str, Any]) -> None:
+        super().__init__(folder)
+        self._words = words
+
+    @cached_property
+    def _meeting(self) -> Meeting:
+        return enter(**self._words)[1]
 
     def play(self, pairings: Pairings, run: str, update: int, greedy: bool) -> str:
         """Plays (A, B, games, seed) each; as JSON the matches, or `error`: an exception would be pickled."""
         try:
-            if self._meeting is None:
-                self._meeting = enter(**self._words)[1]
-            if (found := [named.agent_id for named in self._meeting.sides]) != self._ids:
-                lost = next((x for x in self._ids if x not in found), "another one")
-                raise LeagueError(f"agents of the tournament have changed in the store meanwhile ({lost[:12]})")
             matches = play_pairings(self._meeting, pairings, run=run, update=update, greedy=greedy)
         except LeagueError as error:
             return json.dumps({"error": str(error)})
@@ -55,29 +55,30 @@ def players(address: str, words: dict[str, Any], meeting: Meeting) -> Iterator[P
 
     Args:
         address: the cluster's, or `local`.
-        words: as of `PlayerActor`, without `say`.
+        words: `env`, `own_bots`, `policy`, `device` and `store`, as of `league.arena.entrants.enter`.
         meeting: the agents.
 
     Raises:
-        UsageError: as `connected` and `nodes_of`.
+        UsageError: as `connected`, `absolute` and `nodes_of`.
     """
-    addresses = [words["env"], words["policy"], *(words["own_bots"] or ())]
-    words = {**words, "store": str(Path(words["store"]).absolute())}
-    ids = [named.agent_id for named in meeting.sides]
+    code = {name: absolute(words[name]) for name in ("env", "own_bots", "policy")}
+    store = store_folder(words["store"]).absolute()
+    agents = [_name_of(named) for named in meeting.sides]
+    words = {**code, "device": words["device"], "store": str(store), "agents": agents}
     with connected(address, [Room(1.0, 0.0)]) as ray:
         from ray.util import ActorPool
 
-        nodes = nodes_of(ray, Path(words["store"]), files_of(addresses))
+        nodes = nodes_of(ray, store, files_of(code))
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
-        pool = ActorPool([actor.remote(words, ids) for _ in range(max(1, cores))])
+        pool = ActorPool([actor.remote(os.getcwd(), words) for _ in range(max(1, cores))])
 
         def play(meeting: Meeting, pairings: Pairings, *, run: str, update: int, greedy: bool) -> list[MatchResult]:
             parts = [part for k in range(PARTS) if (part := pairings[k::PARTS])]
             try:
                 texts = list(pool.map(lambda one, part: one.play.remote(part, run, update, greedy), parts))
             except ray.exceptions.RayError as error:
-                raise CodeError(f"on {address}: a node failed ({one_line(str(error).splitlines()[-1])})") from None
+                raise CodeError(f"on {address}: a node failed ({last_line(error)})") from None
             found, first = list[MatchResult](), 0
             for part, text in zip(parts, texts, strict=True):
                 answer = json.loads(text)
@@ -88,6 +89,18 @@ def players(address: str, words: dict[str, Any], meeting: Meeting) -> Iterator[P
             return found
 
         yield play
+
+
+def shares(games: int, seed: int) -> list[tuple[int, int, int, int]]:
+    """Games of the first agent against the second as pairings, one a task, each with a seed of its own."""
+    pairs = [games // SEATS // PARTS + (k < games // SEATS % PARTS) for k in range(PARTS)]
+    seeds = np.random.SeedSequence(seed).generate_state(PARTS, np.uint64) >> 1
+    return [(0, 1, SEATS * count, int(own)) for count, own in zip(pairs, seeds, strict=True) if count]
+
+
+def _name_of(named: Named) -> str:
+    """What an agent is called on every node: `bot:NAME`, a snapshot of the store RUN@STEP, else its folder."""
+    return named.label if named.folder is None or named.is_own else str(named.folder.absolute())
 
 
 def _match(values: dict[str, Any]) -> MatchResult:

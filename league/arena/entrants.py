@@ -16,10 +16,10 @@ from league.types import BOT_PREFIX
 
 def enter(
     agents: Sequence[str],
-    runs: Sequence[str],
-    newest: int | None,
-    bots: bool,
-    between: Sequence[str],
+    runs: Sequence[str] = (),
+    newest: int | None = None,
+    bots: bool = False,
+    between: Sequence[str] = (),
     *,
     env: object,
     own_bots: object,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from league.arena.agents import check_different, check_seed, introduce, meet, play_meeting, store_for
+from league.arena.agents import check_different, check_seed, introduce, meet, play_pairings, store_for
+from league.arena.cluster import players, shares
 from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.errors import DEFAULT_STORE
@@ -61,6 +62,7 @@ def evaluate(
     bots: object = None,
     policy: object = None,
     device: str = "auto",
+    on: str | None = None,
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
 ) -> Evaluation:
@@ -74,6 +76,8 @@ def evaluate(
         env: the game (docs/bring.md); needed between two bots, and where its code must be named again.
         bots, policy: custom parts, as for `league.train`, that are met first here or must be named again.
         device: where nets run.
+        on: a Ray cluster whose cores play, as of `league.train`; the games are others than those of one process, and
+            the same whatever the cluster's size.
         store: its folder.
         say: receives a line when play begins, after all checks.
 
@@ -92,8 +96,13 @@ def evaluate(
     if say is not None:
         say(f"playing {games} games of {first.label} against {second.label}")
     name = unique_name("evaluation")
-    with nullcontext() if opened is None else opened.evaluations() as rows:
-        results = play_meeting(meeting, games, seed=seed, run=name, update=0, greedy=greedy)
+    with ExitStack() as stack:
+        how, pairings = play_pairings, [(0, 1, games, seed)]
+        if on is not None:
+            words = {"env": env, "own_bots": bots, "policy": policy, "device": device, "store": store}
+            how, pairings = stack.enter_context(players(on, words, meeting)), shares(games, seed)
+        rows = None if opened is None else stack.enter_context(opened.evaluations())
+        results = how(meeting, pairings, run=name, update=0, greedy=greedy)
         if rows is not None:
             introduce(rows, meeting)
             rows.add_matches(results)

@@ -117,9 +117,8 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
-    words: dict[str, Any] = {"agents": agents, "runs": runs, "newest": newest, "bots": bots, "between": between or ()}
-    words |= {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
-    opened, meeting = enter(**words, say=say)
+    words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
+    opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
     objective = None
     if format == "adaptive":
         chosen = None if between is None else _both(opened, between, meeting)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -147,6 +147,7 @@ def evaluate(
     against: Annotated[str, typer.Option(metavar="B", help="The same.", autocompletion=completion.agents)],
     games: Annotated[int, count_option("--games", help="In pairs with swapped seats, so an even number.")] = 100,
     seed: SeedOption = 0,
+    on: OnOption = None,
 ) -> None:
     """Play A against B; the matches are stored and count for the leaderboard."""
     from league.arena.evaluations import evaluate
@@ -154,7 +155,9 @@ def evaluate(
     from league.printing.bars import Bar
 
     with Bar(output.quiet) as bar:
-        result = evaluate(agent, against, games, seed=seed, **play.as_keywords(), store=output.store, say=bar.say)
+        result = evaluate(
+            agent, against, games, seed=seed, on=on, **play.as_keywords(), store=output.store, say=bar.say
+        )
     if output.as_json:
         print_json(result)
         return
@@ -181,10 +184,53 @@ def nashconv(
     show(f"value for player 0 against itself {found.value:+.4f}; all actions alike: NashConv {found.uniform:.4f}")
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """Who meets whom in a tournament, and how often."""
+
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="round-robin; gauntlet: the first against the others; adaptive: the most informative games.",
+            autocompletion=completion.words("round-robin", "gauntlet", "adaptive"),
+        ),
+    ] = "round-robin"
+    games: Annotated[
+        int | None,
+        count_option("--games", help="round-robin, gauntlet: games per pair, an even number; 20 if not given."),
+    ] = None
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="gauntlet: how many of the first meet the others; 1 if not given."),
+    ] = None
+    want: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="adaptive: which differences: all (to the anchor), order (neighbours), top; all if not given.",
+            autocompletion=completion.words("all", "order", "top"),
+        ),
+    ] = None
+    between: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference between these two.")
+    ] = None
+    until: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS", help="adaptive: stop when all wanted anytime-valid intervals are narrower, in Elo points."
+        ),
+    ] = None
+    max_games: Annotated[
+        int | None, count_option("--max-games", help="adaptive: most games in all; 1000 if not given.")
+    ] = None
+
+
 @subcommand(PANEL)
 def tournament(
     output: Output,
     play: Play,
+    rounds: Rounds,
     agents: Annotated[
         list[str] | None,
         typer.Argument(metavar="[AGENT]...", help=AGENT_WORDS, autocompletion=completion.agents),
@@ -197,42 +243,6 @@ def tournament(
     ] = None,
     newest: Annotated[int | None, typer.Option(metavar="N", help="Only the newest N snapshots of each --run.")] = None,
     bots: Annotated[bool, flag("--bots", help="Add all bots of the game.")] = False,
-    format: Annotated[
-        str,
-        typer.Option(
-            metavar="FORMAT",
-            help="round-robin; gauntlet: the first against the others; adaptive: the most informative games.",
-            autocompletion=completion.words("round-robin", "gauntlet", "adaptive"),
-        ),
-    ] = "round-robin",
-    games: Annotated[
-        int | None,
-        count_option("--games", help="round-robin, gauntlet: games per pair, an even number; 20 if not given."),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="gauntlet: how many of the first meet the others; 1 if not given."),
-    ] = None,
-    want: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="adaptive: which differences: all (to the anchor), order (neighbours), top; all if not given.",
-            autocompletion=completion.words("all", "order", "top"),
-        ),
-    ] = None,
-    between: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference between these two.")
-    ] = None,
-    until: Annotated[
-        float | None,
-        typer.Option(
-            metavar="POINTS", help="adaptive: stop when all wanted anytime-valid intervals are narrower, in Elo points."
-        ),
-    ] = None,
-    max_games: Annotated[
-        int | None, count_option("--max-games", help="adaptive: most games in all; 1000 if not given.")
-    ] = None,
     pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
     seed: SeedOption = 0,
     on: OnOption = None,
@@ -248,13 +258,7 @@ def tournament(
             runs=run or (),
             newest=newest,
             bots=bots,
-            format=format,  # type: ignore[arg-type]  # tournament refuses other words
-            games=games,
-            seeds=seeds,
-            want=want,  # type: ignore[arg-type]  # likewise
-            between=between,
-            until=until,
-            max_games=max_games,
+            **vars(rounds),
             seed=seed,
             on=on,
             **play.as_keywords(bots="own_bots"),

@@ -27,10 +27,12 @@ def runs(output: Output) -> None:
     from league.printing.lists import print_runs
     from league.sessions.folders import kept_states
     from league.store.liveness import runs
+    from league.store.locks import LOCK, holder, this_host
 
     opened = output.open()
     found = runs(opened)
     roles = {row.run: row.role for row in opened.learners()}
+    hosts = {row.run: holder(opened.path / row.run / LOCK) for row, _ in found}
     kept = {row.run: list(kept_states(opened, row.run)) for row, _ in found}
     if not found:
         output.say("no runs yet")
@@ -38,13 +40,13 @@ def runs(output: Output) -> None:
         listed = [
             {
                 **{**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)},
-                "kept_states": kept[r.run],
+                **{"host": hosts[r.run], "kept_states": kept[r.run]},
             }
             for r, status in found
         ]
         print_json({"runs": listed})
         return
-    print_runs(found, roles, kept)
+    print_runs(found, roles, kept, hosts if set(hosts.values()) - {"", this_host()} else {})
 
 
 @subcommand(PANEL)

@@ -23,11 +23,26 @@ HEALTH = {"well": "green", "note": "yellow", "broken": "red"}
 
 
 def print_runs(
-    found: Sequence[tuple[RunRow, str]], roles: Mapping[str, str], kept: Mapping[str, Sequence[int]]
+    found: Sequence[tuple[RunRow, str]],
+    roles: Mapping[str, str],
+    kept: Mapping[str, Sequence[int]],
+    hosts: Mapping[str, str],
 ) -> None:
-    """The runs of a store with their status; `roles` of a league's learners, steps of `kept` states, both by run."""
+    """The runs of a store with their status.
+
+    Args:
+        found: the runs.
+        roles: of a league's learners, by run, as the next two.
+        kept: steps of kept states.
+        hosts: the machines of the processes that train them.
+    """
     columns = [Column("run"), Column("game", 2), Column("stage", 3), *[Column("role", 4)] * bool(roles)]
-    columns += [Column("status"), Column("steps", is_number=True), Column("seed", 5, is_number=True)]
+    columns += [
+        Column("status"),
+        *[Column("host", 4)] * bool(hosts),
+        Column("steps", is_number=True),
+        Column("seed", 5, is_number=True),
+    ]
     has_parents = any(r.parent for r, _ in found)
     columns += [*[Column("from", 4)] * has_parents, Column("fingerprint", 7), Column("started (UTC)", 6)]
     columns += [Column("kept states", 8)] * (has_kept := any(kept.values()))
@@ -38,7 +53,10 @@ def print_runs(
         parent = [r.parent or ""] * has_parents
         back = [_span(kept[r.run])] * has_kept
         steps = f"{r.steps:,}"
-        rows.append([r.run, r.game, r.stage, *role, state, steps, r.seed, *parent, mark, _when(r.started_at), *back])
+        host = [hosts.get(r.run, "")] * bool(hosts)
+        rows.append(
+            [r.run, r.game, r.stage, *role, state, *host, steps, r.seed, *parent, mark, _when(r.started_at), *back]
+        )
     print_table("", columns, rows)
 
 

@@ -15,7 +15,7 @@ import platform
 import re
 import secrets
 import socket
-import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,16 @@ from typing import Any, NamedTuple
 
 from league import __version__
 from league.errors import StoreError, UsageError, one_line, remedy_of
+from league.runtime.signals import import_path
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, which ends with the call."""
+_FILE = re.compile(r"((?:[^=/:(]+=)?(?:(?:gymnasium|pettingzoo):)?)(.+?\.py)((?:[:(].*)?)")
+"""An address of a file: what stands before its path, that, and what stands behind it."""
 CONNECT_SECONDS, PROBE_SECONDS = 5.0, 60.0
 """How long a cluster has to answer, and a node of it."""
+SLACK = 1e-6
+"""Of a sum of shares of a core."""
 
 
 class Room(NamedTuple):
@@ -49,6 +54,8 @@ class Node:
 def connected(address: str, room: Sequence[Room]) -> Iterator[Any]:
     """Ray, connected; what was connected before stays so. The learners of a local cluster share the machine's cores.
 
+    Ray has its workers look for modules in the job's folder first, which is an empty one here.
+
     Raises:
         UsageError: it is not installed, or nobody answers there.
     """
@@ -62,17 +69,20 @@ def connected(address: str, room: Sequence[Room]) -> Iterator[Any]:
         yield ray
         return
     where: dict[str, Any] = {"address": address}
+    environment: dict[str, Any] = {}
     if (found := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)) is not None:  # Ray itself tries for two minutes
         try:
             socket.create_connection((found[1], int(found[2])), CONNECT_SECONDS).close()
         except (OSError, OverflowError) as error:
             raise _no_cluster(address, error) from None
     if address == LOCAL:
-        path = os.pathsep.join(os.path.abspath(place) for place in sys.path)
         cpus = max(os.cpu_count() or 1, math.ceil(sum(each.cpus for each in room)))
-        where = {"num_cpus": cpus, "include_dashboard": False, "runtime_env": {"env_vars": {"PYTHONPATH": path}}}
+        where = {"num_cpus": cpus, "include_dashboard": False}
+        environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, import_path()))}}
     try:
-        ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
+        with tempfile.TemporaryDirectory() as empty:
+            environment["working_dir"] = empty
+            ray.init(**where, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others of its own
         raise _no_cluster(address, error) from None
     try:
@@ -86,6 +96,11 @@ def _no_cluster(address: str, error: Exception) -> UsageError:
         f"--on {address}: no Ray cluster answers ({one_line(str(error))[:200]}); begin one with `ray start --head`, or"
         f" pass --on {LOCAL}"
     )
+
+
+def last_line(error: Exception) -> str:
+    """What an error of Ray says at its end, behind the traceback of its worker."""
+    return one_line((str(error).splitlines() or [type(error).__name__])[-1])
 
 
 def _probe(path: str, nonce: str, files: Mapping[str, str]) -> str:
@@ -105,18 +120,34 @@ def _sha256(file: str) -> str:
         return ""
 
 
-def files_of(addresses: Sequence[object]) -> dict[str, str]:
-    """The files of the user's own that this call names, with their sha256: no other code of theirs runs on a node."""
-    found = {}
-    for address in addresses:
-        if address is None:
-            continue
-        if not isinstance(address, str):
-            raise UsageError(f"{address!r}: on a cluster code is named by a file, as file.py:NAME; write it into one")
-        path = Path(address.rpartition("=")[2].removeprefix("gymnasium:").removeprefix("pettingzoo:").split(":")[0])
-        if path.suffix == ".py":
-            found[str(path.absolute())] = _sha256(str(path))
-    return found
+def absolute(given: object) -> Any:
+    """What a call names of code, with whole paths of files: on a node another folder is the current one.
+
+    given: an address (docs/bring.md), None, or lists and mappings of them.
+
+    Raises:
+        UsageError: it is an object, which cannot travel.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        found = _FILE.fullmatch(given)
+        return given if found is None else f"{found[1]}{Path(found[2]).expanduser().absolute()}{found[3]}"
+    if isinstance(given, Mapping):
+        return {name: absolute(each) for name, each in given.items()}
+    if isinstance(given, list | tuple):
+        return [absolute(each) for each in given]
+    what = one_line(repr(given))
+    raise UsageError(f"{what}: on a cluster code is named by a file, as file.py:NAME; write it into one")
+
+
+def files_of(given: Any) -> dict[str, str]:
+    """The files that `absolute` has given, with their sha256: no other code of the user's own runs on a node."""
+    if isinstance(given, str):
+        found = _FILE.fullmatch(given)
+        return {} if found is None else {found[2]: _sha256(found[2])}
+    each = given.values() if isinstance(given, Mapping) else given or ()
+    return {file: mark for one in each for file, mark in files_of(one).items()}
 
 
 def nodes_of(ray: Any, store: Path, files: Mapping[str, str]) -> list[Node]:
@@ -137,7 +168,8 @@ def nodes_of(ray: Any, store: Path, files: Mapping[str, str]) -> list[Node]:
     finally:
         nonce.unlink(missing_ok=True)
         if is_new:  # what is refused leaves nothing
-            store.rmdir()
+            with contextlib.suppress(OSError):  # another process has made something there
+                store.rmdir()
 
 
 def _node(ray: Any, node: Mapping[str, Any], store: Path, nonce: str, files: Mapping[str, str]) -> Node:
@@ -149,8 +181,7 @@ def _node(ray: Any, node: Mapping[str, Any], store: Path, nonce: str, files: Map
         found = json.loads(ray.get(task.remote(str(store), nonce, dict(files)), timeout=PROBE_SECONDS))
     except Exception as error:  # of Ray, or what its worker raised
         raise UsageError(
-            f"node {name}: it cannot run league ({one_line(str(error).splitlines()[-1])}); install the same version"
-            f" there, {__version__}"
+            f"node {name}: it cannot run league ({last_line(error)}); install the same version there, {__version__}"
         ) from None
     if (version := found["version"]) != __version__:
         raise UsageError(f"node {name}: it has league {version}, here is {__version__}; install the same version")
@@ -165,13 +196,40 @@ def _node(ray: Any, node: Mapping[str, Any], store: Path, nonce: str, files: Map
 def need_room(nodes: Sequence[Node], learners: Sequence[Room]) -> None:
     """Refuses a league that the cluster has no room for: all learners train at once, each on one node.
 
+    The largest are placed first, each on the first node that has room, nodes without GPUs first.
+
     Raises:
         UsageError: it is too large.
     """
-    for what in ("cpus", "gpus"):
-        wanted, there = [getattr(each, what) for each in learners], [getattr(node.room, what) for node in nodes]
-        if sum(wanted) > sum(there) or max(wanted) > max(there):
+    left = sorted([node.room.gpus, node.room.cpus] for node in nodes)
+    for learner in sorted(learners, key=size, reverse=True):
+        for node in left:
+            if node[0] + SLACK >= learner.gpus and node[1] + SLACK >= learner.cpus:
+                node[:] = node[0] - learner.gpus, node[1] - learner.cpus
+                break
+        else:
+            wanted, there = _sum(learners), _sum([node.room for node in nodes])
             raise UsageError(
-                f"the league asks for {sum(wanted):g} {what} ({max(wanted):g} of one learner), the cluster has"
-                f" {sum(there):g} ({max(there):g} on one node); add nodes, or lower `{what}` in the league's file"
+                f"the league asks for {wanted}, and a learner's {_sum([learner])} find no node; the nodes have {there},"
+                f" {len(nodes)} of them; add some, or lower `cpus` or `gpus` in the league's file"
             )
+
+
+def _sum(rooms: Sequence[Room]) -> str:
+    return f"{sum(each.cpus for each in rooms):g} cpus and {sum(each.gpus for each in rooms):g} gpus"
+
+
+def size(room: Room) -> tuple[float, float]:
+    """Sort key of what is placed: GPUs are rarer."""
+    return room.gpus, room.cpus
+
+
+class ClusterActor:
+    """An actor, in a worker process of Ray.
+
+    folder: the current one of the caller, where a module that the call names is found; other imports find none there.
+    """
+
+    def __init__(self, folder: str) -> None:
+        with contextlib.suppress(OSError):  # this node does not have it
+            os.chdir(folder)

@@ -498,13 +498,17 @@ def python(code: str, *words: object) -> list[str]:
 
     words: what `sys.argv[1:]` is in it.
     """
-    home = str(Path(sys.modules["league"].__path__[0]).parent)
-    given = [str(place) for place in sys.path]
-    here = [place for place in given if place != home and _is_current(place)]
-    places = [*(place for place in given if place not in here), *([] if home in given else [home])]
-    if here:
+    places = import_path()
+    if any(place not in places for place in map(str, sys.path)):
         places.append(os.getcwd())
     return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {places!r}\n{code}", *map(str, words)]
+
+
+def import_path() -> list[str]:
+    """Where this process looks for modules, without the current folder, unless league itself lies there."""
+    home = str(Path(sys.modules["league"].__path__[0]).parent)
+    given = [str(place) for place in sys.path]
+    return [*(x for x in given if x == home or not _is_current(x)), *([] if home in given else [home])]
 
 
 def _is_current(place: str) -> bool:

@@ -189,8 +189,6 @@ def open_session(call: Call) -> Iterator[Session]:
 def _resumed(call: Call, callback: Callbacks) -> Iterator[Session]:
     store, run = Store.open(Path(call.store), callback.say_or_log), call.resumes
     roles = {row.run: row.role for row in store.learners() if run in (row.league, row.run)}
-    if call.run is not None and call.at is None:
-        raise UsageError(f"name={call.run}: a run keeps its name; give `at`, too, to begin a new one from a kept state")
     if call.ranks is not None and roles:
         raise UsageError(
             f"run={run}: {call.ranks.size} ranks train a run by itself, no league or exploiter; leave --ranks out"

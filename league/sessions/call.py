@@ -25,7 +25,10 @@ REFUSED = {
         "fresh": "a league of a new name begins at step 0 anyway; leave it out, or pass another --run",
         "against": "an exploiter is no league; leave one of them out",
     },
-    "on": {"learner": "all learners of a league train on the cluster; leave it out"},
+    "on": {
+        "learner": "all learners of a league train on the cluster; leave it out",
+        "at": "a league goes on from its last saved states; leave it out",
+    },
     "against": {
         "stage": "an exploiter has no stage; use `steps`",
         "agent": "an exploiter has the network of the agent that it exploits; leave it out",
@@ -92,6 +95,10 @@ class Call:
             for name, why in refused.items():
                 if is_said(kind) and is_said(name):
                     raise UsageError(f"{name}={getattr(self, name)}: {why}")
+        if self.resumes and self.run is not None and self.at is None:
+            raise UsageError(
+                f"name={self.run}: a run keeps its name; give `at`, too, to begin a new one from a kept state"
+            )
 
     @property
     def words(self) -> list[str]:

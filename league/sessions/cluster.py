@@ -8,26 +8,37 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from league.config import role_sets
-from league.errors import LeagueError, UsageError, command, one_line
+from league import config as settings
+from league.errors import LeagueError, UsageError, command
 from league.pool import roster
-from league.runtime.cluster import Room, connected, files_of, need_room, nodes_of
+from league.runtime.cluster import (
+    ClusterActor,
+    Room,
+    absolute,
+    connected,
+    files_of,
+    last_line,
+    need_room,
+    nodes_of,
+    size,
+)
 from league.runtime.signals import on_signal, settings_kept
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.folders import STOP, settings_of
-from league.sessions.leagues import LeagueResult, learners_of, resume_league, written
+from league.sessions.leagues import LeagueResult, finished, learners_of, resume_league, written
 from league.sessions.plans import TrainResult
 from league.store import locks
 from league.store.files import store_folder
-from league.store.rows import LearnerRow
+from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
 
 LOOK_SECONDS, TELL_SECONDS = 1.0, 10.0
@@ -45,19 +56,28 @@ def train_on(call: Call) -> TrainResult:
         LeagueError: a learner failed; the others are stopped, saved.
     """
     callback, address = callbacks_of(call.callback), str(call.on)
-    call = replace(call, store=store_folder(call.store).absolute(), learner=None)
-    room, bots = _room_of(call), call.bots if isinstance(call.bots, list | tuple) else [call.bots]
-    named = [call.env, call.sampler, call.policy, *bots]
+    code = {name: absolute(getattr(call, name)) for name in ("env", "bots", "sampler", "policy")}
+    call = replace(call, **code, store=store_folder(call.store).absolute(), learner=None)
+    room = _room_of(call)
     with connected(address, room) as ray:
-        nodes = nodes_of(ray, Path(call.store), files_of(named))
+        nodes = nodes_of(ray, Path(call.store), files_of(code))
         need_room(nodes, room)
         callback.say(f"on {address}: {', '.join(node.name for node in nodes)}")
         if call.resumes:
-            store, league = Store.open(Path(call.store), callback.say_or_log), call.resumes
+            store, league, asked = Store.open(Path(call.store), callback.say_or_log), call.resumes, list[RunRow]()
         else:
-            store, league, _ = written(call, callback)
-        ends = _train(ray, call, store, learners_of(store, league), callback)
-    results = [TrainResult(**{**end, "store": store.path}) for end in ends]
+            store, league, asked = written(call, callback)
+        configs, rows = {row.run: row.config for row in asked}, learners_of(store, league)
+        changes = call.words if call.resumes else []
+        words = {**code, "device": call.device, "overrides": changes, "store": str(store.path)}
+        ends = {row.run: _ended(store, row.run, configs.get(row.run, ""), changes) for row in rows}
+        left = [row for row in rows if ends[row.run] is None]
+        if not left:
+            raise finished(store, league, [store.find_run(row.run) for row in rows])
+        left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
+        tasks = {row.run: _task(ray, store, row, configs.get(row.run, ""), words) for row in left}
+        ends |= _train(ray, store, tasks, callback)
+    results = [end for row in rows if (end := ends[row.run]) is not None]
     is_finished = all(result.status == "finished" for result in results)
     return LeagueResult(
         run=league,
@@ -65,7 +85,7 @@ def train_on(call: Call) -> TrainResult:
         updates=sum(result.updates for result in results),
         status="finished" if is_finished else "stopped",
         newest=results[0].newest,
-        signal=max(result.signal for result in results),
+        signal=0 if is_finished else max(result.signal for result in results),
         store=store.path,
         learners=tuple(results),
     )
@@ -79,13 +99,29 @@ def _room_of(call: Call) -> list[Room]:
     """
     if not call.resumes:
         assert call.league is not None
-        found = roster.load(call.league, role_sets(call.words)[1])
+        found = roster.load(call.league, settings.role_sets(call.words)[1])
         return [Room(learner.cpus, learner.gpus) for learner in found.learners]
     store = Store.open(Path(call.store))
     rows = store.learners(call.resumes)
     if not rows:
         raise UsageError(f"run={call.resumes}: --on trains the learners of a league, and it is none; leave --on out")
-    return [_room(store, row) for row in rows]
+    return [_room(store, row) for row in rows if _ended(store, row.run, "", call.words) is None]
+
+
+def _ended(store: Store, run: str, config: str, changes: Sequence[str]) -> TrainResult | None:
+    """Where a learner stands that has made all its steps; None: it has not.
+
+    Args:
+        store, run: which.
+        config: its settings from now on, as `RunRow.config`; empty: as they are.
+        changes: settings laid over them.
+    """
+    row = store.find_run(run)
+    total = settings.changed(settings.of_run(run, config or row.config), changes).run.total_steps
+    if row.status != "finished" or row.steps < total:
+        return None
+    newest = store.snapshots(run)[-1].agent_id
+    return TrainResult(run=run, steps=row.steps, updates=row.update, status="finished", newest=newest, store=store.path)
 
 
 def _room(store: Store, row: LearnerRow) -> Room:
@@ -93,13 +129,15 @@ def _room(store: Store, row: LearnerRow) -> Room:
         return Room(float(figures["cpus"]), float(figures["gpus"]))
 
 
-class LearnerActor:
-    """Trains one learner of a league, in a worker process of Ray."""
+class LearnerActor(ClusterActor):
+    """Trains one learner of a league."""
 
-    def train(self, run: str, words: Mapping[str, Any]) -> str:
+    def train(self, run: str, config: str, words: Mapping[str, Any]) -> str:
         """Trains it to its end, from its last saved state where it has one.
 
-        words: keywords of `Call`.
+        Args:
+            run, config: as of `_ended`, since an earlier try may have come to the end.
+            words: keywords of `Call`.
 
         Returns:
             As JSON `result`, or `error`: an exception would be pickled.
@@ -107,68 +145,64 @@ class LearnerActor:
         call, nobody = Call(resumes=run, **words), Callbacks(())
         try:
             store = Store.open(Path(call.store))
-            locks.take_over(store.path / run / locks.LOCK, nobody.say)
-            with settings_kept(), resume_league(store, call, nobody) as session:
-                [result] = session.go().results
+            if (result := _ended(store, run, config, call.words)) is None:
+                locks.take_over(store.path / run / locks.LOCK, nobody.say)
+                with settings_kept(), resume_league(store, call, nobody, config) as session:
+                    [result] = session.go().results
         except LeagueError as error:
             return json.dumps({"error": str(error)})
         return json.dumps({"result": {name: x for name, x in asdict(result).items() if name != "store"}})
 
 
-def _train(ray: Any, call: Call, store: Store, rows: Sequence[LearnerRow], callback: Callbacks) -> list[dict[str, Any]]:
-    """Trains all learners at once; where each stands, in the order of the league's file.
+def _train(ray: Any, store: Store, tasks: Mapping[str, Any], callback: Callbacks) -> dict[str, TrainResult]:
+    """Waits until all learners have ended, or have stopped; where each stands.
+
+    tasks: by run.
 
     Raises:
         LeagueError: one failed, and the others have been stopped.
     """
-    given = {name: getattr(call, name) for name in ("env", "bots", "sampler", "policy", "device")}
-    words = {**given, "store": str(store.path)}
-    tasks = {row.run: _task(ray, store, row, words) for row in rows}
-    ends: dict[str, dict[str, Any]] = {}
-    failed, told_at = "", 0.0
+    ends, failed, told_at = dict[str, dict[str, Any]](), "", 0.0
 
-    def stop(number: int = 0) -> None:
-        for run in [run for run in tasks if run not in ends]:
-            with contextlib.suppress(OSError):
-                (store.path / run / STOP).touch()
-        if number:
-            callback.say("stopping all learners after their updates; press again to quit at once")
+    def tell(number: int) -> None:
+        callback.say("stopping all learners after their updates; press again to quit at once")
 
-    with on_signal(stop) as received:
-        while len(ends) < len(tasks):
-            waiting = [task for run, task in tasks.items() if run not in ends]
-            done, _ = ray.wait(waiting, num_returns=1, timeout=LOOK_SECONDS)
-            for run in [run for run, task in tasks.items() if task in done]:
-                ends[run] = _end(ray, tasks[run], run)
+    with on_signal(tell) as received:
+        while waiting := {run: task for run, task in tasks.items() if run not in ends}:
+            for run in waiting if received or failed else ():  # at every look: who begins anew removes the file
+                with contextlib.suppress(OSError):
+                    (store.path / run / STOP).touch()
+            done, _ = ray.wait(list(waiting.values()), num_returns=1, timeout=LOOK_SECONDS)
+            for run in [run for run, task in waiting.items() if task in done]:
+                ends[run] = _end(ray, tasks[run], run, store)
                 failed = failed or ends[run].get("error", "")
-                if failed:
-                    stop()
             if time.monotonic() - told_at > TELL_SECONDS:
                 told_at = time.monotonic()
-                _tell(store, rows, callback.say)
+                _tell(store, tasks, callback.say)
         number = next(iter(received), 0)
     if failed:
         raise LeagueError(failed)
-    return [{**ends[row.run]["result"], "signal": number} for row in rows]
+    return {run: TrainResult(**{**end["result"], "signal": number, "store": store.path}) for run, end in ends.items()}
 
 
-def _task(ray: Any, store: Store, row: LearnerRow, words: Mapping[str, Any]) -> Any:
+def _task(ray: Any, store: Store, row: LearnerRow, config: str, words: Mapping[str, Any]) -> Any:
     """A learner's training as Ray carries it out, again where its node goes away."""
     room, name = _room(store, row), f"{row.run}-{secrets.token_hex(4)}"
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}
     actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
-    return actor.remote().train.remote(row.run, dict(words))
+    return actor.remote(os.getcwd()).train.remote(row.run, config, dict(words))
 
 
-def _end(ray: Any, task: Any, run: str) -> dict[str, Any]:
+def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:
+    """What a learner's actor has answered, or `error`."""
     try:
         found: dict[str, Any] = json.loads(ray.get(task))
     except Exception as error:  # its worker died too often, or raised what is no error of ours
-        return {"error": f"run={run}: {one_line(str(error).splitlines()[-1])}; {command('resume', run)} goes on"}
+        again = command("resume", run, store=store.path)
+        return {"error": f"run={run}: {last_line(error)}; {again} goes on"}
     return found
 
 
-def _tell(store: Store, rows: Sequence[LearnerRow], say: Callable[[str], None]) -> None:
+def _tell(store: Store, runs: Iterable[str], say: Callable[[str], None]) -> None:
     """How far everybody is."""
-    found = [store.find_run(row.run) for row in rows]
-    say(", ".join(f"{row.run} {row.steps:,}" for row in found) + " steps")
+    say(", ".join(f"{run} {store.find_run(run).steps:,}" for run in runs) + " steps")

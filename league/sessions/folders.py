@@ -22,8 +22,7 @@ from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
 from league.store.files import CATALOGUE, told
 from league.store.folder import Folder
-from league.store.liveness import run_status
-from league.store.locks import LOCK, held, is_lock
+from league.store.locks import LOCK, held, is_held, is_lock
 from league.store.owner import CONFIG, IDENTITY, LISTING, STATUS, Configured, Identity, Status, read
 from league.store.rows import LearnerRow, RunRow, now
 from league.store.segments import ROWS
@@ -99,7 +98,7 @@ def ask_to_stop(store: Store, name: str) -> list[str]:
         StoreError: the folder cannot be written.
     """
     runs = [row.run for row in store.learners() if row.league == name] or [store.find_run(name).run]
-    asked = [run for run in runs if run_status(store, store.find_run(run)) in ("running", "unknown")]
+    asked = [run for run in runs if is_held(store.path / run / LOCK) is not False]
     if not asked:
         raise UsageError(f"run={name}: nobody trains it now; `league runs` shows what runs")
     for run in asked:

@@ -109,8 +109,10 @@ def written(call: Call, callback: Callbacks) -> tuple[Store, str, list[RunRow]]:
 
 
 @contextmanager
-def resume_league(store: Store, call: Call, callback: Callbacks) -> Iterator[Session]:
+def resume_league(store: Store, call: Call, callback: Callbacks, config: str = "") -> Iterator[Session]:
     """The session of a league that was stopped, or of its learner LEAGUE.NAME alone.
+
+    config: the settings of that learner from now on, as `RunRow.config`; empty: as they are.
 
     Raises:
         ConfigError, LeagueError, SnapshotError: as `league.resume`.
@@ -118,9 +120,10 @@ def resume_league(store: Store, call: Call, callback: Callbacks) -> Iterator[Ses
     """
     league, learner = call.resumes, None
     rows = {row.run: row for row in store.learners()}
+    asked = {league: replace(store.find_run(league), config=config)} if config else {}
     if league in rows:
         league, learner = rows[league].league, league.removeprefix(f"{rows[league].league}.")
-    with _session(store, league, learner, call, {}, callback) as session:
+    with _session(store, league, learner, call, asked, callback) as session:
         yield session
 
 
@@ -164,11 +167,7 @@ def _session(
 
     with Session(store, plans, callback, conclude=conclude) as session:
         if session.is_finished:
-            names = ", ".join(plan.row.run for plan in plans)
-            raise UsageError(
-                f"league={league}: finished, so nothing is left to train ({names}); begin another one with"
-                f" {_another(store, plans[0])}"
-            )
+            raise finished(store, league, [plan.row for plan in plans])
         _need_whole_league(store, league, rows, plans)
         _greet(league, rows, plans, callback)
         yield session
@@ -321,12 +320,21 @@ def _need_whole_league(store: Store, league: str, rows: Sequence[LearnerRow], pl
         if is_pruned(store, row.run):
             raise UsageError(
                 f"league={league}: snapshots of {row.run} were pruned, so it cannot go on; begin another one with"
-                f" {_another(store, plans[0])}"
+                f" {_another(store, plans[0].row)}"
             )
 
 
-def _another(store: Store, plan: Plan) -> str:
-    return command("train", "--league", "FILE", "--env", plan.row.env, store=store.path)
+def finished(store: Store, league: str, rows: Sequence[RunRow]) -> UsageError:
+    """Refuses to go on with learners that are all finished."""
+    names = ", ".join(row.run for row in rows)
+    return UsageError(
+        f"league={league}: finished, so nothing is left to train ({names}); begin another one with"
+        f" {_another(store, rows[0])}"
+    )
+
+
+def _another(store: Store, row: RunRow) -> str:
+    return command("train", "--league", "FILE", "--env", row.env, store=store.path)
 
 
 def _greet(league: str, rows: Sequence[LearnerRow], plans: Sequence[Plan], callback: Callbacks) -> None:

@@ -148,6 +148,7 @@ class Session:
             for learner in self._learners:
                 if not self._is_locked:
                     locks.enter_context(alone(learner.plan.row.run, learner.plan.artifacts.folder))
+                (learner.plan.artifacts.folder / STOP).unlink(missing_ok=True)  # it asked an earlier process
                 self._look(learner)
             self._locks = locks.pop_all()
         return self
@@ -256,7 +257,6 @@ class Session:
         """
         for learner in () if self._has_begun else self._learners:
             plan, update = learner.plan, learner.counters.update
-            (plan.artifacts.folder / STOP).unlink(missing_ok=True)
             plan.artifacts.keep_guests()
             if plan.found is None:
                 plan.artifacts.begin()

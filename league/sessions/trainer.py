@@ -184,8 +184,9 @@ class Trainer:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another rollout may be played: it is open and not finished, and no error or callback has ended it."""
-        is_over = self._is_broken or self._session.plans[0].callback.is_over
+        """Whether another rollout may be played: it is open and not finished, and no error, callback or `league stop`
+        has ended it."""
+        is_over = self._is_broken or self._session.plans[0].callback.is_over or self._artifacts.is_asked_to_stop
         return self._is_open and not is_over and not self.is_finished
 
     @property

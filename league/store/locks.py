@@ -141,6 +141,15 @@ def is_held(lock: Path) -> bool | None:
         return None
 
 
+def holder(lock: Path) -> str:
+    """The machine of the process that holds a lock; empty where none does, or the folder cannot be read."""
+    with suppress(OSError):
+        for file in _files(lock):
+            if _host_of(file) is not None:
+                return file.name.partition("@")[2]
+    return ""
+
+
 def is_lock(path: Path) -> bool:
     """Whether a file is that of a lock in a folder of the store."""
     return (found := _FILE.fullmatch(path.name)) is not None and found["lock"] == LOCK
@@ -156,7 +165,7 @@ def _host_of(file: Path) -> str | None:
     """The machine of the process that made a lock's file: empty where it is this one; None where it has died."""
     made = _FILE.fullmatch(file.name)
     assert made is not None
-    if made["boot"] != _digest(_BOOT) and (made["machine"], made["host"]) != (_digest(_MACHINE), _this_host()):
+    if made["boot"] != _digest(_BOOT) and (made["machine"], made["host"]) != (_digest(_MACHINE), this_host()):
         return made["host"] or "another machine"
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
@@ -176,7 +185,7 @@ def _host_of(file: Path) -> str | None:
 def _made(lock: Path) -> tuple[Path, int]:
     """Makes the file of a lock that no living process has, and removes those of the dead."""
     _dead(lock)
-    name = f"{lock.name}-{_digest(_BOOT)}-{_digest(_MACHINE)}-{secrets.token_hex(4)}@{_this_host()}"
+    name = f"{lock.name}-{_digest(_BOOT)}-{_digest(_MACHINE)}-{secrets.token_hex(4)}@{this_host()}"
     path = lock.with_name(name)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     try:
@@ -235,7 +244,8 @@ def _beat_of(file: Path) -> int | None:
         os.close(descriptor)
 
 
-def _this_host() -> str:
+def this_host() -> str:
+    """This machine's name in the files of its locks."""
     return re.sub(r"[^\w.-]", "_", platform.node(), flags=re.ASCII)[:64]
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import league
-from league.errors import UsageError
+from league.arena.agents import Named
+from league.arena.cluster import _name_of
+from league.errors import LeagueError, UsageError
 from league.runtime import cluster
+from league.sessions import cluster as sessions
+from league.sessions.callbacks import Callbacks
+from league.sessions.folders import STOP, ask_to_stop
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, RUNS, learned, train, write
 
@@ -60,8 +67,6 @@ def test_a_league_in_step_is_what_one_process_trains(whole: Path, tmp_path: Path
 
 def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_path: Path) -> None:
     """What a cluster began goes on in one process, and is what nobody stopped."""
-    from league.sessions.folders import ask_to_stop
-
     path, store = write(tmp_path, SHARED), tmp_path / "league.duckdb"
 
     def stop() -> None:
@@ -111,8 +116,6 @@ def test_a_node_that_differs_is_refused(
     found: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """By what it answers; what it answers is what `_probe` finds, whose other cases stand below."""
-    import json
-
     from league import __version__
 
     alike = {"version": __version__, "nonce": "n", "other": [], "name": "there"}
@@ -134,12 +137,109 @@ class _Remote:
     def remote(self, *_: object) -> None: ...
 
 
-def test_a_league_that_is_too_large_is_refused() -> None:
-    rooms = [cluster.Room(1.0, 0.0), cluster.Room(3.0, 0.0)]
-    with pytest.raises(UsageError, match=r"asks for 4 cpus \(3 of one learner\), the cluster has 4 \(2 on one node\)"):
-        cluster.need_room([cluster.Node("a", cluster.Room(2.0, 0.0))] * 2, rooms)
-    with pytest.raises(UsageError, match="asks for 1 gpus"):
-        cluster.need_room([cluster.Node("a", cluster.Room(2.0, 0.0))], [cluster.Room(1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("nodes", "learners", "fits"),
+    [
+        ([(2, 0), (2, 0)], [(1, 0), (3, 0)], False),
+        ([(2, 0), (2, 0)], [(1, 0), (1.5, 0), (1.5, 0)], False),  # four cores in all
+        ([(2, 0)], [(1, 1)], False),
+        ([(1, 0), (3, 0)], [(1, 0), (3, 0)], True),
+        ([(2, 2), (2, 0)], [(1, 0), (1, 0), (1, 1), (1, 1)], True),
+        ([(3, 0), (2, 0)], [(1, 0), (2, 0), (2, 0)], True),
+        ([(1, 0)], [(0.1, 0)] * 10, True),
+    ],
+)
+def test_all_learners_have_room_at_once(nodes: list[Any], learners: list[Any], fits: bool) -> None:
+    there = [cluster.Node("a", cluster.Room(*room)) for room in nodes]
+    rooms = [cluster.Room(*room) for room in learners]
+    if fits:
+        return cluster.need_room(there, rooms)
+    with pytest.raises(UsageError, match="the league asks for"):
+        cluster.need_room(there, rooms)
+
+
+def test_addresses_are_whole_before_they_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of agents; what is no address is refused."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("")
+    given = {
+        "bots": {"x": "a.py:bot"},
+        "policy": ("x=a.py:P", "/b.py"),
+        "env": "gymnasium:a.py:E(n=3)",
+        "none": None,
+    }
+    found = cluster.absolute(given)
+    assert found == {
+        **{"bots": {"x": f"{tmp_path}/a.py:bot"}, "policy": [f"x={tmp_path}/a.py:P", "/b.py"]},
+        **{"env": f"gymnasium:{tmp_path}/a.py:E(n=3)", "none": None},
+    }
+    assert cluster.absolute(found) == found
+    assert cluster.absolute(["kuhn", "mine.game:Game", "openspiel:kuhn_poker"])[1:] == [
+        "mine.game:Game",
+        "openspiel:kuhn_poker",
+    ]
+    assert set(cluster.files_of(found)) == {f"{tmp_path}/a.py", "/b.py"}
+    with pytest.raises(UsageError, match="on a cluster code is named by a file"):
+        cluster.absolute({"mine": [len]})
+    assert _name_of(Named("id", "r@1", Path("x"))) == f"{tmp_path}/x"
+
+
+class _Fake:
+    """A cluster without nodes, whose learners end, one a look, with what they are to answer."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+
+    def nodes(self) -> list[Any]:
+        self._look()
+        return []
+
+    def wait(self, tasks: list[str], **_: object) -> tuple[list[str], list[str]]:
+        self._look()
+        return tasks[:1], tasks[1:]
+
+    def get(self, task: str) -> str:
+        return task
+
+
+def test_a_new_store_in_which_another_process_writes_stays(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), store, {}) == []
+    assert [path.name for path in store.iterdir()] == ["theirs"]
+
+
+def test_learners_are_asked_to_stop_again_at_every_look(tmp_path: Path) -> None:
+    """One that begins anew has taken away what asked it before."""
+    seen, files = [], [tmp_path / run / STOP for run in ("b", "c")]
+    for file in files:
+        file.parent.mkdir()
+
+    def look() -> None:
+        seen.append([file.exists() for file in files])
+        for file in files:
+            file.unlink(missing_ok=True)
+
+    ends = {"a": '{"error": "failed"}', "b": '{"result": {}}', "c": '{"result": {"steps": 1}}'}
+    store: Any = SimpleNamespace(path=tmp_path, find_run=lambda _: SimpleNamespace(steps=1))
+    with pytest.raises(LeagueError, match="failed"):
+        sessions._train(_Fake(look), store, ends, Callbacks(()))
+    assert seen == [[False, False], [True, True], [False, True]]
+
+
+def test_finished_learners_are_skipped(tmp_path: Path) -> None:
+    """Also by an actor that tries again; with more steps they go further."""
+    path = write(tmp_path, LEAGUE.replace('role = "', 'cpus = 0.3\nrole = "'))
+    assert train(tmp_path, path=path, learner="main")[0].status == "finished"
+    store = tmp_path / "league.duckdb"
+    words = {"store": str(tmp_path), "device": "cpu", "overrides": []}
+    again = json.loads(sessions.LearnerActor(os.getcwd()).train("L.main", "", words))["result"]
+    assert (again["status"], again["steps"]) == ("finished", 896)
+    for result in (train(tmp_path, path=path, on="local")[0], league.resume("L", steps=1024, on="local", store=store)):
+        steps = result.learners[0].steps
+        assert [(x.run, x.status, x.steps) for x in result.learners] == [(run, "finished", steps) for run in RUNS]
+    assert steps == 1024
+    with pytest.raises(UsageError, match="finished, so nothing is left to train"):
+        league.resume("L", on="local", store=store)
 
 
 def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: Path) -> None:
@@ -149,9 +249,15 @@ def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: P
     there = league.tournament(**given, store=tmp_path / "b", on="local")
     assert here.standings == there.standings and here.encounters == there.encounters
     store = shutil.copytree(whole, tmp_path / "c")
-    found = league.tournament(runs=["L.main"], newest=3, games=8, on="local", store=store, device="cpu")
+    found = league.tournament(
+        runs=["L.main"], newest=3, games=8, on="local", store=store / "league.duckdb", device="cpu"
+    )
     matches = Store.open(store).matches(found.tournament, "evaluation")
     assert len(matches) == 24 == len({(x.update, x.row, x.ordinal) for x in matches})
+    one = league.evaluate("L.main", "L.breadth", games=34, on="local", store=store, device="cpu")
+    matches = Store.open(store).matches(str(one.run), "evaluation")
+    assert one.summary.games == len({(x.update, x.row, x.ordinal) for x in matches}) == 34
+    assert len({x.seed for x in matches}) == 17
     with pytest.raises(UsageError, match=r"--on 127\.0\.0\.1:1: no Ray cluster answers"):
         league.tournament(**given, store=tmp_path / "d", on="127.0.0.1:1")
 

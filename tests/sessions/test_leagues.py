@@ -23,6 +23,8 @@ from league.errors import ConfigError, LeagueError, SnapshotError, StoreError, U
 from league.sessions import artifacts as artifacts_module
 from league.sessions import folders
 from league.sessions import session as session_module
+from league.sessions.app import open_session
+from league.sessions.call import Call
 from league.sessions.retention import prune
 from league.snapshots import io as snapshot_files
 from league.store.liveness import runs
@@ -508,5 +510,11 @@ def test_a_stopped_league_goes_on(whole: Path, tmp_path: Path) -> None:
     assert result.status == "stopped" and result.signal == 0
     with pytest.raises(UsageError, match="run=L: nobody trains it now"):
         folders.ask_to_stop(Store.open(tmp_path / "league.duckdb"), "L")
+    with alone("L.breadth", tmp_path / "L.breadth"):  # as one that waits for its first turn
+        assert folders.ask_to_stop(Store.open(tmp_path / "league.duckdb"), "L") == ["L.breadth"]
+    for run in RUNS:
+        (tmp_path / run / folders.STOP).touch()
+    with open_session(Call(resumes="L", store=tmp_path)):
+        assert not any((tmp_path / run / folders.STOP).exists() for run in RUNS)
     assert league.resume("L", store=tmp_path / "league.duckdb", callback=()).status == "finished"
     assert learned(tmp_path) == learned(whole)

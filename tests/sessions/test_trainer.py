@@ -25,6 +25,7 @@ import league
 from league import config as settings
 from league.errors import ConfigError, LeagueError, UsageError
 from league.play.rollout import Collector
+from league.sessions.folders import ask_to_stop
 from league.store.store import Store
 from league.training.run import Report
 from tests.helpers.runs import Notes, status
@@ -132,6 +133,9 @@ def test_whoever_stops_it_either_carries_it_on(whole: Path, tmp_path: Path) -> N
         update(one)
         with pytest.raises(UsageError, match="another process trains it"):
             league.resume("matrix-1", store=tmp_path / "league.duckdb")
+        assert one.goes_on
+        ask_to_stop(Store.open(tmp_path), "matrix-1")
+        assert not one.goes_on
     assert one.close().status == "stopped" and status(tmp_path, "matrix-1") == ("stopped", 64)
     assert league.resume("matrix-1", store=tmp_path / "league.duckdb").status == "finished"
     assert same(tmp_path, whole)

@@ -14,7 +14,7 @@ import pytest
 
 from league.errors import StoreError, UsageError
 from league.store import locks
-from league.store.locks import LOCK, LockHeld, LockLost, alone, check_owned, held, is_held, is_lock, take_over
+from league.store.locks import LOCK, LockHeld, LockLost, alone, check_owned, held, holder, is_held, is_lock, take_over
 from tests.helpers.stores import python
 
 
@@ -48,10 +48,11 @@ def test_a_lock_tells_who_holds_it(tmp_path: Path) -> None:
     assert is_held(path) is False and is_held(tmp_path / "none" / LOCK) is None
     with held(path):
         [name] = files(tmp_path)
+        assert holder(path) == locks.this_host() == name.partition("@")[2]
         assert is_held(path) is True and is_lock(tmp_path / name) and not is_lock(tmp_path / "lock")
         with pytest.raises(LockHeld), held(path, wait=0):
             pass
-    assert is_held(path) is False and files(tmp_path) == []
+    assert is_held(path) is False and holder(path) == "" and files(tmp_path) == []
     died(tmp_path)
     [left] = files(tmp_path)
     assert is_held(path) is False
