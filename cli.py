@@ -16,7 +16,8 @@ from league.commands import compare, diagnose, look, manage, settings, sweep, tr
 from league.commands.options import app
 from league.errors import Interrupted, LeagueError, UsageError, as_known, described, strays_told
 from league.printing import flush, say, show, streams
-from league.runtime.signals import BROKEN_OFF, MOST_NAMED, end_soon, interrupt, on_signal, replaced
+from league.runtime.process import replaced
+from league.runtime.signals import BROKEN_OFF, MOST_NAMED, end_soon, interrupt, on_signal
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""

@@ -28,7 +28,7 @@ from league.arena.agents import play_pairings
 from league.arena.cluster import PARTS, PlayerActor
 from league.arena.entrants import enter
 from league.maths.scheduling import round_robin
-from league.runtime.signals import import_path, python
+from league.runtime.process import import_path, python
 from league.sessions.folders import begin_folder, folder_of
 from league.store.folder import FLUSH_SECONDS, Folder
 from league.store.store import Store

@@ -10,7 +10,7 @@ from league.envs import adapters, registry
 from league.envs.finding import pick
 from league.envs.sources import Located, load
 from league.errors import note_user_code
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 
 
 def open_game(found: Located, check: Callable[[str], None] = lambda name: None) -> str:

@@ -32,7 +32,7 @@ import numpy as np
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.matches.surroundings import alike
 from league.errors import CodeError, ConfigError, LeagueError, described, is_signal, note_user_code, plain, users_line
-from league.runtime.signals import StepKept, settings_kept
+from league.runtime.process import StepKept, settings_kept
 from league.types import Source
 from league.types.schema import read_file
 

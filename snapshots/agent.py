@@ -17,7 +17,7 @@ from torch import nn
 
 from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.runtime.signals import StepKept
+from league.runtime.process import StepKept
 from league.snapshots.io import Frozen, load
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy

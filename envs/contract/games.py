@@ -16,7 +16,7 @@ from league.envs.contract.traces import act, shown_mask, units_of
 from league.envs.drawing import problem_of
 from league.envs.sources import line_of
 from league.errors import ContractError, described
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
 
 QUICK_ROWS, QUICK_STEPS = 2, 24

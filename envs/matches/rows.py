@@ -35,7 +35,7 @@ from league.envs.matches.row import (
 )
 from league.envs.matches.surroundings import Around, RandomPlay, seed_globals
 from league.errors import LeagueError, quoted, users_line
-from league.runtime.signals import StepKept
+from league.runtime.process import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from league.play.courses import MAX_STEPS
 from league.play.recording import Tape
 from league.play.seats import match_result
 from league.runtime.phases import phase
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.snapshots.agent import Agent
 from league.types import BOT_PREFIX, Closing, FloatArray, Mask, MatchResult, Turns
 

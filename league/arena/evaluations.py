@@ -14,7 +14,7 @@ from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.errors import DEFAULT_STORE
 from league.play.summaries import Summary, check_games, summarise
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.store.rows import unique_name
 from league.types.results import Grid, Result
 

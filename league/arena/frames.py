@@ -22,7 +22,7 @@ from league.policies.actor_critic import ActorCritic
 from league.policies.insight import Insight, look
 from league.runtime.device import choose_device
 from league.runtime.phases import phase
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.store.store import Store
 from league.types import SEATS, ActionSpec, BoolArray, GameSpec, MatchBatch, Policy, Turns
 

@@ -32,7 +32,8 @@ from league.maths.means import Mean, MeanTest
 from league.maths.sprt import Sprt, elo_interval, pair_counts
 from league.play.summaries import check_games, summarise
 from league.runtime.phases import advance
-from league.runtime.signals import put_off, settings_kept
+from league.runtime.process import settings_kept
+from league.runtime.signals import put_off
 from league.store.folder import Folder
 from league.store.locks import LOCK, held, is_held
 from league.store.rows import Decision, GateRow, SnapshotRow, unique_name

@@ -23,7 +23,7 @@ from league.errors import LeagueError, UsageError, as_users, one_line, users_lin
 from league.play.courses import MAX_STEPS
 from league.play.recording import FORMAT, Tape, body_hash, unpack
 from league.runtime.phases import phase
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.snapshots.manifest import GameRecord
 from league.store.files import check_new, new_file
 from league.store.reading import Reader

@@ -31,7 +31,8 @@ from league.maths.ratings import Difference, Ratings, Unit
 from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
 from league.play.summaries import check_games, clustered, counts_of, distinct
 from league.runtime.phases import advance
-from league.runtime.signals import put_off, settings_kept
+from league.runtime.process import settings_kept
+from league.runtime.signals import put_off
 from league.store.folder import Folder
 from league.store.rows import GameRow, unique_name
 from league.store.store import Store

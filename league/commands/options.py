@@ -15,7 +15,7 @@ import typer
 import league.commands.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
 from league.printing import say
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 
 if TYPE_CHECKING:
     from league.store.store import Store

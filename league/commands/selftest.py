@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from league.errors import as_known
-from league.runtime.signals import StepKept
+from league.runtime.process import StepKept
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from league.errors import GuardError, code_told
+from league.runtime.process import StepKept
 from league.runtime.rows import draw_integers
-from league.runtime.signals import StepKept
 from league.types import ActionSpec, FloatArray, Mask, Watched
 
 Bot = Callable[[FloatArray, Any, np.random.Generator], Any]

@@ -21,7 +21,7 @@ from league.play.seats import SeatView, bot_id, short_name
 from league.play.summaries import Count
 from league.runtime.device import autocast, sent
 from league.runtime.phases import advance
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.types import (
     SEATS,
     BoolArray,

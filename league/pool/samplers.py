@@ -16,7 +16,7 @@ from league.config import models
 from league.config.models import PoolConfig
 from league.errors import ConfigError, GuardError, code_told, nearest
 from league.maths.metagame import nash
-from league.runtime.signals import StepKept
+from league.runtime.process import StepKept
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from league import __version__
 from league.errors import StoreError, UsageError, one_line, remedy_of
-from league.runtime.signals import import_path
+from league.runtime.process import import_path
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, which ends with the call."""

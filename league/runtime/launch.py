@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from league.errors import LeagueError, UsageError, one_line
-from league.runtime.signals import python
+from league.runtime.process import python
 
 FOLDER = "LEAGUE_RANKS"
 """In the environment of ranks that `launched` started: the folder by which they meet."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, UsageError
+from league.runtime.process import settings_kept
 from league.runtime.ranks import joined
-from league.runtime.signals import settings_kept
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter

@@ -30,7 +30,8 @@ from league.runtime.cluster import (
     nodes_of,
     size,
 )
-from league.runtime.signals import on_signal, settings_kept
+from league.runtime.process import settings_kept
+from league.runtime.signals import on_signal
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.folders import STOP, settings_of

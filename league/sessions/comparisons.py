@@ -19,7 +19,7 @@ from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.racing import paired
 from league.maths.ratings import Difference
 from league.play.summaries import check_games
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.sessions.objectives import MAX_FIRST_SEED, Measured, Recipe, RunObjective, Say, trained
 from league.sessions.settling import check_settings
 from league.store.store import Store

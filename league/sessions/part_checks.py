@@ -18,7 +18,7 @@ from league.errors import ContractError
 from league.play.bots import BotPolicy
 from league.policies.policy_checks import check_policy
 from league.pool.samplers import Beginning, probabilities
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.training.action_prediction import encoding
 from league.types import GameSpec, Policy
 

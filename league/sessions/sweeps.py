@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from league.boards.leaderboards import Rated
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, command
 from league.maths.racing import is_worse
-from league.runtime.signals import python, settings_kept
+from league.runtime.process import python, settings_kept
 from league.sessions.objectives import Measured, Say, trained
 from league.sessions.sweep_files import SweepSpace
 from league.sessions.sweep_journal import SEEDS, Journal, journal_path

@@ -24,8 +24,9 @@ from league.play.summaries import Summary
 from league.pool.payoff_games import measure_payoffs
 from league.runtime.device import is_out_of_memory, prepare_training
 from league.runtime.phases import phase
+from league.runtime.process import settings_kept
 from league.runtime.ranks import LostRank
-from league.runtime.signals import received, settings_kept
+from league.runtime.signals import received
 from league.training.compiling import compiled
 from league.training.evaluating import evaluate
 from league.training.guards import Alarm

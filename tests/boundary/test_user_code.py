@@ -23,7 +23,7 @@ import league
 from league.arena.games import enter
 from league.envs import registry
 from league.errors import CodeError, LeagueError, code_told
-from league.runtime.signals import settings_kept
+from league.runtime.process import settings_kept
 from league.store.store import Store
 from league.testing import check_game
 from tests.helpers import processes

@@ -1,0 +1,400 @@
+"""Settings of the process, which outlive code of users that changes them, and the command of another Python process."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import locale
+import os
+import resource
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from league.errors import CodeError, LeagueError, described, is_users, users_line
+from league.runtime.signals import ENDING, KILLING, MOST_NAMED
+
+Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]
+"""The name of a setting of the process, what gives it, and what sets it, which returns False where all was well."""
+OF_SYS = ("argv", "unraisablehook", "displayhook")
+STREAMS = ("stdin", "stdout", "stderr")
+NEEDED = {
+    *("sys.setrecursionlimit", "sys.modules", "sys.path, its finders or hooks", "the working folder"),
+    *("torch.set_default_dtype", "torch.set_default_device"),
+}
+"""What all Python code relies on, and league never sets; as the built-in functions."""
+RELIED_ON = (
+    *("pathlib.Path", "threading.Thread", "pydantic.BaseModel", "numpy", "torch", "torch.Tensor"),
+    *("torch.nn.functional", "duckdb"),
+)
+"""Besides Python's own modules, modules and classes whose functions code of users may have replaced."""
+_LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
+_OTHER_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name[:7] == "RLIMIT_")
+_functions: dict[str, tuple[Any, dict[str, Any]]] = {}
+"""Of `RELIED_ON` what was loaded before code of users ran: it, and what it had by name."""
+_MODULES, _BUILTINS, _ENVIRON = sys.modules, vars(builtins), os.environ
+_loaded: dict[str, Any] = {}
+"""The modules that were loaded before the last step that had others."""
+_HANDLED = (*ENDING, *KILLING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """Within it code of users may change settings of the process; at its end they are as before.
+
+    These are those of `StepKept`, of `sys` and of the descriptors 0 to 2, the handlers of signals, the environment,
+    the locale, warnings, NumPy's errors and the garbage collector. What code adds to where modules are looked for
+    stays. Takes some 0.3 ms.
+
+    Raises:
+        CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
+    """
+    _remember()
+    before = [(setting, setting[1]()) for setting in _settings()]
+    try:
+        with _descriptors_kept(), StepKept():
+            yield
+    except BaseException as error:
+        _blame(_put_back(before), error)
+        raise
+    else:
+        _put_back(before)
+
+
+@contextmanager
+def _descriptors_kept() -> Iterator[None]:
+    """What code does to the files behind stdin, stdout and stderr, or to the streams over them, is undone."""
+    copies = {}
+    for number in range(3):
+        with suppress(OSError):  # it is closed, or there is no room
+            copies[number] = os.dup(number)
+    try:
+        yield
+    finally:
+        for number, copy in copies.items():
+            with suppress(OSError):
+                if not _is_file(number, os.fstat(copy)):
+                    os.dup2(copy, number)
+                os.close(copy)
+
+
+def _is_file(number: int, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.fstat(number), file)
+    except OSError:
+        return False
+
+
+def _put_back(before: Iterable[tuple[Setting, Any]]) -> list[str]:
+    """Puts back what has changed; returns its names."""
+    return [name for (name, get, put_back), then in before if get() != then and put_back(then) is not False]
+
+
+def _blame(changed: list[str], error: BaseException) -> None:
+    """Raises a `CodeError` where an error that is nobody's follows from what code of users has changed."""
+    changed = [name for name in changed if name in NEEDED or name.startswith("builtins.")]
+    if changed and not isinstance(error, LeagueError) and not users_line(error):
+        what = " and ".join(changed[:MOST_NAMED])
+        raise CodeError(f"your code changed {what}, after which {described(error)}; leave {what} as it is") from error
+
+
+def _settings() -> list[Setting]:
+    """The name of each of these settings, what gives it, and what sets it."""
+    found: list[Setting] = [
+        ("sys.modules", _MODULES.copy, _set_modules),
+        *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
+        *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
+        ("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)),
+        ("sys.settrace", sys.gettrace, sys.settrace),
+        ("sys.setprofile", sys.getprofile, sys.setprofile),
+        ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
+        ("os.umask", _umask, os.umask),
+        ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
+        ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
+        ("warnings.filters", lambda: list(warnings.filters), _set_filters),
+        ("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _set_collector),
+        ("signal.pthread_sigmask", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_mask),
+    ]
+    numpy: Any = _MODULES.get("numpy")
+    if hasattr(numpy, "geterr"):  # it may be half imported
+        found.append(("numpy.seterr", numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
+    if threading.current_thread() is threading.main_thread():
+        found += [(number.name, partial(signal.getsignal, number), partial(_handle, number)) for number in _HANDLED]
+    return found
+
+
+class StepKept:
+    """The same around one step of play: the working folder, built-in functions, alarms, limits of recursion and of the
+    system, where modules are looked for, those that are loaded, and torch's default type and device, threads,
+    gradients, products and modes. Takes some 10 microseconds.
+
+    A process that code of a user has forked ends here: it would go on with the run as the first one does.
+
+    Raises:
+        CodeError: as of `settings_kept`; and a mode of torch was entered and not left.
+    """
+
+    __slots__ = ("_before", "_builtins", "_limit", "_process", "_settings")
+
+    def __enter__(self) -> None:
+        self._process, self._limit, self._builtins = os.getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
+        if len(_loaded) != len(_MODULES):
+            _loaded.clear()
+            _loaded.update(_MODULES)
+        with_torch = hasattr(_MODULES.get("torch"), "set_float32_matmul_precision")  # or it is half imported
+        self._settings = _of_a_step(with_torch)
+        self._before = [get() for _, get, _ in self._settings]
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if os.getpid() != self._process:
+            os._exit(0)
+        changed = []
+        if sys.getrecursionlimit() != self._limit:  # first: calls may need it
+            sys.setrecursionlimit(self._limit)
+            changed.append("sys.setrecursionlimit")
+        if self._builtins != _BUILTINS:
+            changed += [f"builtins.{x}" for x, then in self._builtins.items() if _BUILTINS.get(x) is not then]
+            _BUILTINS.update(self._builtins)
+        if getattr(sys, "modules", None) is not _MODULES:
+            sys.modules = _MODULES
+            changed.append("sys.modules")
+        if len(_MODULES) < len(_loaded) and _set_modules(_loaded):
+            changed.append("sys.modules")
+        if [get() for _, get, _ in self._settings] != self._before:
+            changed += _put_back(zip(self._settings, self._before, strict=True))
+        if error is not None and changed:
+            _blame(changed, error)
+
+
+@cache
+def _of_a_step(with_torch: bool) -> list[Setting]:
+    """The settings that `StepKept` compares, but for those of Python itself."""
+    found: list[Setting] = [("the working folder", _folder, _set_folder)]
+    found.append(("limits of the system", partial(_limits, _LIMITS), partial(_set_limits, _LIMITS)))
+    found.append(("signal.alarm", _has_alarm, _set_alarm))
+    found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
+    if with_torch:
+        torch: Any = _MODULES["torch"]
+        found += [
+            ("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
+            ("torch.set_default_device", _device, torch.set_default_device),
+            ("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads),
+            ("torch.set_grad_enabled", torch.is_grad_enabled, torch.set_grad_enabled),
+            (
+                "torch.set_float32_matmul_precision",
+                torch.get_float32_matmul_precision,
+                torch.set_float32_matmul_precision,
+            ),
+            (
+                "torch.use_deterministic_algorithms",
+                torch.are_deterministic_algorithms_enabled,
+                torch.use_deterministic_algorithms,
+            ),
+            *((name, get, partial(_refuse, name)) for name, get in _modes(torch)),  # last: they raise
+        ]
+    return found
+
+
+def _device() -> Any:
+    return getattr(_MODULES.get("torch.utils._device"), "CURRENT_DEVICE", None)  # torch's getter makes a tensor
+
+
+def _modes(torch: Any) -> tuple[tuple[str, Callable[[], Any]], ...]:
+    """What changes torch's operations until whoever has entered it leaves it; torch tells of most in private alone."""
+    return (
+        ("torch.inference_mode", torch.is_inference_mode_enabled),
+        ("torch.autocast", partial(torch.is_autocast_enabled, "cpu")),
+        ("torch.device or another torch function mode", torch._C._len_torch_function_stack),
+        ("a TorchDispatchMode", torch._C._len_torch_dispatch_stack),
+        ("saved_tensors_hooks", partial(torch._C._autograd._top_saved_tensors_default_hooks, True)),
+    )
+
+
+def _refuse(name: str, then: object) -> None:
+    """Nothing but who has entered such a mode can leave it."""
+    raise CodeError(f"your code entered {name} and did not leave it; use it in a `with`")
+
+
+def _set_collector(then: tuple[bool, tuple[int, int, int], int]) -> None:
+    (gc.enable if then[0] else gc.disable)()
+    gc.set_threshold(*then[1])
+    gc.set_debug(then[2])
+
+
+def _set_mask(then: Iterable[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, then)
+
+
+def _limits(numbers: Sequence[int]) -> list[int]:
+    return [resource.getrlimit(number)[0] for number in numbers]
+
+
+def _set_limits(numbers: Sequence[int], then: Iterable[int]) -> None:
+    for number, soft in zip(numbers, then, strict=True):
+        with suppress(OSError, ValueError):  # the hard limit was lowered, too
+            resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
+
+
+def _has_alarm() -> bool:
+    """Whether a timer runs whose signal would end the process."""
+    return signal.getitimer(signal.ITIMER_REAL)[0] > 0
+
+
+def _set_alarm(ran: bool) -> None:
+    if not ran:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _remember() -> None:
+    """Notes the functions that code of users might replace, before it runs."""
+    if len(_MODULES) == len(_loaded):
+        return
+    for name in (*RELIED_ON, *(name for name in _MODULES if name.partition(".")[0] in sys.stdlib_module_names)):
+        module, _, kind = name.rpartition(".") if name.rpartition(".")[2][0].isupper() else (name, "", "")
+        found: Any = _MODULES.get(module)
+        found = getattr(found, kind, None) if kind else found
+        if name not in _functions and found is not None:
+            _functions[name] = found, dict(vars(found))
+
+
+def replaced() -> list[str]:
+    """Puts back functions of Python and of `RELIED_ON` in whose place code of users has put None or its own.
+
+    Returns:
+        Their names.
+    """
+    changed = []
+    for name, (found, then) in _functions.items():
+        for word, now in vars(found).copy().items():
+            was = then.get(word, _functions)
+            is_odd = now is None or (isinstance(now, FunctionType) and is_users("", now.__code__.co_filename))
+            if now is not was and is_odd and (callable(was) or word.startswith("__")):
+                changed.append(f"{name}.{word}")
+                if was is not _functions:
+                    setattr(found, word, was)
+    return changed
+
+
+def _stream(name: str) -> tuple[Any, bool]:
+    stream = getattr(sys, name, None)
+    try:
+        return stream, not getattr(stream, "closed", False)
+    except ValueError:  # its buffer was detached
+        return stream, False
+
+
+def _set_stream(name: str, then: tuple[Any, bool]) -> None:
+    """Puts back a stream; one that was closed is opened again where it is one of the process."""
+    setattr(sys, name, then[0])
+    number = STREAMS.index(name)
+    if then[1] and _stream(name) != then:
+        with suppress(OSError):
+            stream = open(number, "w" if number else "r", closefd=False, errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
+def _of(module: Any, name: str) -> Any:
+    value = getattr(module, name, None)
+    return list(value) if isinstance(value, list) else value
+
+
+def _places() -> tuple[Any, ...] | None:
+    """Where modules are looked for; None where it is nothing that Python takes."""
+    try:
+        return [*sys.path], [*sys.meta_path], [*sys.path_hooks]
+    except (AttributeError, TypeError):
+        return None
+
+
+def _set_places(then: tuple[Any, ...] | None) -> bool:
+    """Puts back what is missing of these places, before what was added; returns whether something was."""
+    is_changed = False
+    for name, places in zip(("path", "meta_path", "path_hooks"), then or (), strict=False):
+        now = _of(sys, name) if isinstance(_of(sys, name), list) else []
+        if any(place not in now for place in places):
+            setattr(sys, name, [*places, *(place for place in now if place not in places)])
+            is_changed = True
+    return is_changed
+
+
+def _hooks() -> tuple[Any, ...]:
+    return getattr(sys, "excepthook", None), getattr(threading, "excepthook", None)
+
+
+def _set_hooks(then: tuple[Any, ...]) -> None:
+    sys.excepthook, threading.excepthook = then
+
+
+def _set_modules(modules: dict[str, Any]) -> bool:
+    """Puts back modules that were loaded, but for users' own; returns whether there are such."""
+    lost = {name: module for name, module in modules.items() if _MODULES.get(name) is not module}
+    lost = {name: module for name, module in lost.items() if not is_users(name, getattr(module, "__file__", "") or "")}
+    sys.modules = _MODULES
+    _MODULES.update(lost)
+    return bool(lost)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)  # the system tells it only as it changes
+    os.umask(mask)
+    return mask
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def _set_folder(folder: str) -> None:
+    if folder:
+        os.chdir(folder)
+
+
+def _set_environment(then: tuple[Any, dict[str, str]]) -> None:
+    os.environ = _ENVIRON  # noqa: B003
+    os.environ.clear()
+    os.environ.update(then[1])
+
+
+def _set_filters(filters: list[Any]) -> None:
+    warnings.resetwarnings()
+    warnings.filters[:] = filters  # type: ignore[index]  # it is a list
+
+
+def _handle(number: int, handler: Any) -> None:
+    if handler is not None:  # None: set by other than Python code
+        signal.signal(number, handler)
+
+
+def python(code: str, *words: object) -> list[str]:
+    """The command line of another Python, which runs `code`; its imports find what those of this process find.
+
+    The current folder comes last there: a file `json.py` or `league.py` in it hides no other module.
+    The path is set before `code` imports anything.
+
+    words: what `sys.argv[1:]` is in it.
+    """
+    places = import_path()
+    if any(place not in places for place in map(str, sys.path)):
+        places.append(os.getcwd())
+    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {places!r}\n{code}", *map(str, words)]
+
+
+def import_path() -> list[str]:
+    """Where this process looks for modules, without the current folder, unless league itself lies there."""
+    home = str(Path(sys.modules["league"].__path__[0]).parent)
+    given = [str(place) for place in sys.path]
+    return [*(x for x in given if x == home or not _is_current(x)), *([] if home in given else [home])]
+
+
+def _is_current(place: str) -> bool:
+    return not place or os.path.realpath(place) == os.path.realpath(os.curdir)
