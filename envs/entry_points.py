@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from league.envs.sources import failing
+from league.envs.user_code import failing
 from league.errors import ConfigError, is_users, note_user_code
 from league.types import Source
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from league.envs.adapters import scheme_of
 from league.envs.contract.steps import check_shapes
 from league.envs.options import explain, resolve
-from league.envs.sources import HOW, failing
+from league.envs.sources import HOW
+from league.envs.user_code import failing
 from league.errors import CodeError, ConfigError, ContractError, nearest, quoted, users_line
 from league.types import GameSpec, MatchBatch
 

@@ -24,19 +24,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel
 
 from league.envs import adapters, entry_points
-from league.envs.drawing import Drawing
 from league.envs.finding import GameModule, as_game, checked, spec_of
 from league.envs.lastaction import PART as LAST_ACTION
 from league.envs.lastaction import shows_last_action, with_last_action, wrap
 from league.envs.options import COMMON_ENV_KEYS, resolve
-from league.envs.sources import failing, process_kept
+from league.envs.user_code import failing, process_kept
 from league.envs.workers.batch import WorkerBatch
 from league.errors import ConfigError, nearest, note_user_code
 from league.types import GameSpec, GameTree, MatchBatch, ObservationPart, Source
@@ -46,34 +43,6 @@ ENTRY_POINTS = "league.games"
 Value = TypeVar("Value")
 
 ROWS_A_THREAD = 512
-
-
-class Render(Protocol):
-    """The `render` of a game that can be drawn."""
-
-    def __call__(
-        self,
-        batch: MatchBatch,
-        row: int,
-        *,
-        size: tuple[int, int] = ...,
-        show_boxes: bool = ...,
-        names: tuple[str, str] = ...,
-    ) -> npt.NDArray[np.uint8]:
-        """The picture (height, width, 3) of a row as it stands.
-
-        Args:
-            size: (width, height).
-            show_boxes: show also what the rules see and players do not.
-            names: of the seats.
-        """
-
-
-class Draw(Protocol):
-    """The `drawing` of a game that gives itself as shapes."""
-
-    def __call__(self, batch: MatchBatch, row: int, seat: int | None = None) -> Drawing:
-        """A row as it stands; `seat`: without what is hidden from this seat, for a person who plays it."""
 
 
 @dataclass(frozen=True)
@@ -306,24 +275,6 @@ def recipe(name: str) -> dict[str, str]:
 def num_cores() -> int:
     """Cores that this process may use: `taskset` and containers leave it fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def renderer(name: str) -> Render | None:
-    """The game's own `render`; None where it has none.
-
-    Raises:
-        ConfigError: no game has this name.
-    """
-    return getattr(_game(name), "render", None)
-
-
-def drawer(name: str) -> Draw | None:
-    """The game's `drawing`; None where it gives no shapes.
-
-    Raises:
-        ConfigError: no game has this name.
-    """
-    return getattr(_game(name), "drawing", None)
 
 
 def action_names(name: str, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -11,12 +11,10 @@ import ast
 import hashlib
 import inspect
 import os
-import random
 import re
 import sys
-import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.abc import SourceLoader
@@ -27,12 +25,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.matches.surroundings import alike
-from league.errors import CodeError, ConfigError, LeagueError, described, is_signal, note_user_code, plain, users_line
-from league.runtime.process import StepKept, settings_kept
+from league.envs.user_code import draws_kept, failing
+from league.errors import ConfigError, note_user_code, plain
+from league.runtime.process import StepKept
 from league.types import Source
 from league.types.schema import read_file
 
@@ -58,7 +55,6 @@ class What(NamedTuple):
 
 GAME = What("env", "game", HOW)
 
-_ADAPTERS = str(Path(__file__).parent / "adapters") + os.sep
 _folders: set[Path] = set()
 """Where files of games lie that this process has imported."""
 
@@ -245,36 +241,6 @@ def load(found: Located) -> ModuleType:
     return module
 
 
-@contextmanager
-def process_kept(*, may_draw: bool = False) -> Iterator[None]:
-    """As `failing`, of errors that stay what they are."""
-    with settings_kept(), nullcontext() if may_draw else _draws_kept(), redirect_stdout(sys.stderr):
-        yield
-
-
-@contextmanager
-def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iterator[None]:
-    """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
-
-    Settings of the process that it changes are put back.
-
-    Args:
-        where: the game's address or name, or a part's.
-        setting: what names it.
-        may_draw: keep the draws from the global generators, as for a network's first weights.
-
-    Raises:
-        CodeError: with the exception and where it was raised.
-    """
-    try:
-        with process_kept(may_draw=may_draw):
-            yield
-    except BaseException as error:
-        if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):
-            raise
-        raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
-
-
 class _Bytes(SourceLoader):
     """Runs bytes that were read before."""
 
@@ -290,20 +256,6 @@ class _Bytes(SourceLoader):
         return self._data
 
 
-@contextmanager
-def _draws_kept() -> Iterator[None]:
-    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end."""
-    torch: Any = sys.modules.get("torch")
-    states: list[tuple[Any, Any]] = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]
-    if hasattr(torch, "set_rng_state"):
-        states.append((torch.set_rng_state, torch.get_rng_state()))
-    try:
-        yield
-    finally:
-        for put_back, state in states:
-            put_back(state)
-
-
 def _run(name: str, found: Located) -> ModuleType:
     assert found.path is not None
     loader = _Bytes(found.path, found.data)
@@ -313,7 +265,7 @@ def _run(name: str, found: Located) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _draws_kept():
+        with draws_kept():
             alike(lambda: loader.exec_module(module), found.path.parent)
     except BaseException:
         sys.modules.pop(name, None)
@@ -434,20 +386,3 @@ def _version_of(module: str) -> str:
     """The version of the distribution that a module is of, where it is of exactly one."""
     names = set(packages_distributions().get(module.partition(".")[0], ()))
     return version(names.pop()) if len(names) == 1 else ""
-
-
-def line_of(error: BaseException) -> str:
-    """Where it was raised, in brackets: the line that is no Python, else a user's innermost line, else the innermost.
-
-    Frames of importing and of the adapters do not count.
-    """
-    if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
-        return f" ({error.filename}, line {error.lineno})"
-    if own := users_line(error):
-        return f" ({own})"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-
-
-def _is_inner(file: str) -> bool:
-    return file.startswith(("<frozen", _ADAPTERS)) or file == __file__ or os.sep + "importlib" + os.sep in file

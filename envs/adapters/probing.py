@@ -12,7 +12,7 @@ import numpy.typing as npt
 from league.envs.adapters.isolation import Drawn
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import SpaceError
-from league.envs.sources import line_of
+from league.envs.user_code import line_of
 from league.errors import CodeError, ConfigError, LeagueError, described
 
 FactsOf = TypeVar("FactsOf", bound=Any)

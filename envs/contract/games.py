@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs import registry
+from league.envs import appearance, registry
 from league.envs.contract.check import BUDGET, check_match_batch, check_state, watched
 from league.envs.contract.steps import HIDES, Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.contract.traces import act, shown_mask, units_of
 from league.envs.drawing import problem_of
-from league.envs.sources import line_of
+from league.envs.user_code import line_of
 from league.errors import ContractError, described
 from league.runtime.process import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
@@ -190,7 +190,7 @@ def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
 
 def _check_drawing(name: str, batch: MatchBatch, steps: int, seed: int) -> int:
     """Draws each of `steps` states as pages and films do, in whole and as each seat may see it; returns how often."""
-    draw = registry.drawer(name)
+    draw = appearance.drawer(name)
     if draw is None:
         return 0
     rng, viewers = np.random.default_rng(seed), (None, *range(SEATS))

@@ -15,7 +15,7 @@ from league.arena.agents import find_agent
 from league.arena.networks import load_net
 from league.arena.raster import Picture
 from league.arena.replays import Playback, Replay, ReplayMoment
-from league.envs import registry
+from league.envs import appearance, registry
 from league.envs.drawing import Drawing, problem_of
 from league.errors import ContractError, LeagueError, code_told, one_line
 from league.policies.actor_critic import ActorCritic
@@ -121,9 +121,9 @@ def _folder_of(store: Store, agent_id: str) -> Path | None:
 
 def how_drawn(game: str) -> str:
     """`shapes`, `pictures` or `words`: what of a game can be shown."""
-    if registry.drawer(game) is not None:
+    if appearance.drawer(game) is not None:
         return "shapes"
-    return "pictures" if registry.renderer(game) is not None else "words"
+    return "pictures" if appearance.renderer(game) is not None else "words"
 
 
 @phase("film")
@@ -132,7 +132,7 @@ def course_of(
 ) -> Course:
     """Plays a match back to its end and looks at each of its first `most` moments (None: all).
 
-    how: of a game that is drawn as pictures, the keywords of `registry.Render`.
+    how: of a game that is drawn as pictures, the keywords of `appearance.Render`.
 
     Raises:
         LeagueError: it cannot be played back.
@@ -174,7 +174,7 @@ def framer(
 
     seat: what this seat may see, as far as the game's drawing tells it apart; None: everything.
     """
-    draw, render = registry.drawer(game), registry.renderer(game)
+    draw, render = appearance.drawer(game), appearance.renderer(game)
 
     def frame(batch: MatchBatch, step: int) -> Drawing | Picture | str:
         with settings_kept(), code_told(f"game {game}: its drawing fails at step {step}"):

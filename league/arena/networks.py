@@ -14,7 +14,7 @@ from torch import nn
 from league.arena.loading import KINDS
 from league.arena.parts import Given, Say, difference, find_part, thing_of
 from league.config.models import AgentConfig, Config
-from league.envs.sources import failing
+from league.envs.user_code import failing
 from league.errors import ConfigError, UsageError, note_user_code
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.policies.policy_checks import METHODS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs import registry
+from league.envs import appearance
 from league.envs.drawing import HUD_SIZE, SEATS, Drawing, Shape
 from league.errors import UsageError
 from league.types import MatchBatch
@@ -41,15 +41,15 @@ def need_pillow() -> None:
         raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
 
 
-def renderer(game: str) -> registry.Render | None:
+def renderer(game: str) -> appearance.Render | None:
     """What gives the picture of a row of a game's batch: its own `render`, else its shapes; None where it has neither.
 
     Raises:
         ConfigError: no game has this name.
     """
-    draw = registry.drawer(game)
-    if draw is None or registry.renderer(game) is not None:
-        return registry.renderer(game)
+    draw = appearance.drawer(game)
+    if draw is None or appearance.renderer(game) is not None:
+        return appearance.renderer(game)
 
     def render(
         batch: MatchBatch,

@@ -13,7 +13,7 @@ from league.arena.parts import thing_of
 from league.config.models import OURS, Config
 from league.envs import registry
 from league.envs.matches.mixtures import choices_of
-from league.envs.sources import failing
+from league.envs.user_code import failing
 from league.errors import ContractError
 from league.play.bots import BotPolicy
 from league.policies.policy_checks import check_policy

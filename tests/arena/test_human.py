@@ -19,7 +19,7 @@ from league.arena.agents import find_agent, gather
 from league.arena.browser import Server, play
 from league.arena.human import Ended, HumanMatch, legal_actions
 from league.arena.replays import Playback, parse
-from league.envs import registry
+from league.envs import appearance, registry
 from league.envs.drawing import Drawing
 from league.errors import UsageError
 from league.store.store import Store
@@ -101,7 +101,7 @@ def test_a_person_sees_what_its_seat_may_see(game: str, is_open: bool) -> None:
     """What is hidden from it, the other hand, is not in what it is sent; where nothing is, all is."""
     match = table(game, seat=1)
     match.go_on()
-    draw = registry.drawer(game)
+    draw = appearance.drawer(game)
     assert draw is not None
     batch = match.bout.batch
     whole, own = (" ".join(x.text for x in d.shapes) for d in (draw(batch, 0), draw(batch, 0, seat=1)))

@@ -1,0 +1,81 @@
+"""Code of a user runs: what it changes of the process is put back, and what it raises becomes one line."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from league.errors import CodeError, LeagueError, described, is_signal, users_line
+from league.runtime.process import settings_kept
+
+_HERE = Path(__file__).parent
+_INNER = ("<frozen", str(_HERE / "adapters") + os.sep, __file__, str(_HERE / "sources.py"))
+
+
+@contextmanager
+def process_kept(*, may_draw: bool = False) -> Iterator[None]:
+    """As `failing`, of errors that stay what they are."""
+    with settings_kept(), nullcontext() if may_draw else draws_kept(), redirect_stdout(sys.stderr):
+        yield
+
+
+@contextmanager
+def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iterator[None]:
+    """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
+
+    Settings of the process that it changes are put back.
+
+    Args:
+        where: the game's address or name, or a part's.
+        setting: what names it.
+        may_draw: keep the draws from the global generators, as for a network's first weights.
+
+    Raises:
+        CodeError: with the exception and where it was raised.
+    """
+    try:
+        with process_kept(may_draw=may_draw):
+            yield
+    except BaseException as error:
+        if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):
+            raise
+        raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
+
+
+@contextmanager
+def draws_kept() -> Iterator[None]:
+    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end."""
+    torch: Any = sys.modules.get("torch")
+    states: list[tuple[Any, Any]] = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]
+    if hasattr(torch, "set_rng_state"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    try:
+        yield
+    finally:
+        for put_back, state in states:
+            put_back(state)
+
+
+def line_of(error: BaseException) -> str:
+    """Where it was raised, in brackets: the line that is no Python, else a user's innermost line, else the innermost.
+
+    Frames of importing and of the adapters do not count.
+    """
+    if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
+        return f" ({error.filename}, line {error.lineno})"
+    if own := users_line(error):
+        return f" ({own})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+
+
+def _is_inner(file: str) -> bool:
+    return file.startswith(_INNER) or os.sep + "importlib" + os.sep in file
