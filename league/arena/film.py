@@ -37,7 +37,7 @@ def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
     seconds: its length at most; None: the whole match, or MAX_SECONDS of it. start: seconds of the match before it.
 
     Raises:
-        UsageError: the file's kind, its place, the length, or no Pillow.
+        UsageError: the file's kind, its place, or the length.
     """
     if out.suffix not in (*SIZES, SUFFIX, ".html"):
         raise UsageError(
@@ -53,7 +53,6 @@ def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
         raise UsageError(f"start={start:g}: a {SUFFIX} holds the whole match; leave --start out")
     if out.suffix not in SIZES:
         return
-    raster.need_pillow()
     if out.suffix == ".mp4":
         _ffmpeg()
 

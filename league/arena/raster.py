@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from league.envs import appearance
 from league.envs.drawing import HUD_SIZE, SEATS, Drawing, Shape
-from league.errors import UsageError
 from league.types import MatchBatch
 
 Picture = npt.NDArray[np.uint8]
@@ -27,18 +26,6 @@ FINE = 2
 FARTHEST = 3.5
 """Units that a shape may move between two drawings; one that moved further has jumped."""
 PAPER, PAPER_DARK = (242, 243, 238), (16, 19, 28)
-
-
-def need_pillow() -> None:
-    """Refuses pictures where nothing can draw them.
-
-    Raises:
-        UsageError: Pillow is not installed.
-    """
-    try:
-        import PIL  # noqa: F401
-    except ModuleNotFoundError:
-        raise UsageError("pictures need Pillow, which is not installed; run `pip install pillow`") from None
 
 
 def renderer(game: str) -> appearance.Render | None:
@@ -71,11 +58,7 @@ def picture(
 
     boxes: with what the rules see and players do not. names: of the seats, in place of the texts `seat 0` and `seat 1`;
     of a drawing without these they stand in the lower corners.
-
-    Raises:
-        UsageError: Pillow is not installed.
     """
-    need_pillow()
     from PIL import Image, ImageDraw
 
     wide, high = FINE * size[0], FINE * size[1]

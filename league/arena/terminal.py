@@ -26,7 +26,7 @@ def check(out: TextIO | None = None) -> tuple[int, int]:
     """The terminal's columns and lines.
 
     Raises:
-        UsageError: there is none, it is too small, or there is no Pillow.
+        UsageError: there is none, or it is too small.
     """
     import shutil
 
@@ -39,7 +39,6 @@ def check(out: TextIO | None = None) -> tuple[int, int]:
             f"the terminal has {columns} x {lines} letters, watching needs {LEAST_COLUMNS} x {LEAST_LINES}; make it"
             f" larger, or pass --out FILE.html"
         )
-    raster.need_pillow()
     return min(columns, MOST_COLUMNS), lines
 
 

@@ -88,7 +88,7 @@ def watch(
         kept: the newest match of the two that the store keeps, instead of a new one.
 
     Raises:
-        UsageError: as `evaluate`, a game that cannot be drawn, a file that cannot be written, or no Pillow.
+        UsageError: as `evaluate`, a game that cannot be drawn, or a file that cannot be written.
         LeagueError: what should be a replay is none.
         StoreError, SnapshotError: as `evaluate`.
     """

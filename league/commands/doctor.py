@@ -28,7 +28,6 @@ LITTLE_MEMORY, LITTLE_DISK = 2 * 2**30, 2 * 2**30
 SHOWN = 3
 """Snapshots that are named, of those that are wrong."""
 EXTRAS = {
-    "PIL": ("pillow", "films and pictures"),
     "matplotlib": ("matplotlib", "`league payoff --png`"),
     "imageio_ffmpeg": ("imageio-ffmpeg", ".mp4 films"),
     "pettingzoo": ("pettingzoo", "games of PettingZoo"),

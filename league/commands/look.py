@@ -11,10 +11,13 @@ import typer
 
 import league.commands.completion as completion
 from league.commands.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, count_option, flag, subcommand
-from league.errors import UsageError
+from league.errors import UsageError, next_step
 from league.printing import print_json, put
 
 PANEL = "Look"
+BUNDLED = Path(__file__).parents[1] / "arena" / "bundled"
+"""Exports of two small agents, made as bundled/README.md says."""
+DEMO_SECONDS = 10.0
 
 
 @subcommand(PANEL)
@@ -67,6 +70,27 @@ def watch(
         print_json(shot)
     else:
         print_film(shot)
+
+
+@subcommand(PANEL)
+def demo(
+    output: Output,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="As of `league watch`; the terminal if not given.")
+    ] = None,
+) -> None:
+    """Watch ten seconds of brawl between two agents that come with league: one million steps against 50,000."""
+    from league.arena.watching import watch
+    from league.printing.answers import print_film
+
+    strong, weak = (str(BUNDLED / name) for name in ("strong", "weak"))
+    shot = watch(strong, weak, out, seconds=DEMO_SECONDS, store=output.store, say=output.say)
+    if output.as_json:
+        print_json(shot)
+        return
+    print_film(shot)
+    for words in (["train", "--agent", "small", "--run", "mine"], ["leaderboard"], ["report", "mine"]):
+        output.say(next_step(*words, store=output.store))
 
 
 @subcommand(PANEL, "play")

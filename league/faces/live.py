@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, one_line
-from league.faces.pages import CHARTS, SCRIPTS, SERVERS, STYLES, live_policy, need, page, part
+from league.faces.pages import SCRIPTS, STYLES, live_policy, page, part
 from league.faces.readings import read
 from league.faces.records import to_json
 from league.faces.stored_matches import Films
@@ -240,7 +241,9 @@ def serve(
         UsageError: the port, or a package is missing.
         StoreError: the store cannot be read as it is.
     """
-    need(CHARTS, *SERVERS, command="league serve", extra="serve")
+    missing = [package for package in ("starlette", "uvicorn") if find_spec(package) is None]
+    if missing:
+        raise UsageError(f"league serve needs {' and '.join(missing)}; run pip install 'league-engine[serve]'")
     import uvicorn
 
     check_number("port", port, 0, MAX_PORT, f"a port of this machine, {PORT} if not given; 0: a free one")

@@ -9,12 +9,10 @@ from pathlib import Path
 from string import Template
 
 from league.arena.templates import empty_player, source_of
-from league.errors import UsageError, one_line
+from league.errors import one_line
 
 CHARTS = "uplot"
 """The package that brings uPlot, which draws curves; it is read and not imported."""
-SERVERS = ("starlette", "uvicorn")
-"""Packages that the live page needs beside that."""
 BROUGHT = {"uplot.js": "uPlot.iife.js", "uplot.css": "uPlot.min.css"}
 """What a page calls a file of that package."""
 SCRIPTS, STYLES = ("uplot.js", "report.js"), ("uplot.css", "report.css")
@@ -22,26 +20,10 @@ COMMON = "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-
 """The player of a match has a style of its own; scripts are held by their hashes."""
 
 
-def need(*packages: str, command: str, extra: str) -> None:
-    """Refuses to make a page where packages are missing.
-
-    Raises:
-        UsageError: one is.
-    """
-    missing = [package for package in packages if find_spec(package) is None]
-    if missing:
-        raise UsageError(f"{command} needs {' and '.join(missing)}; run pip install 'league-engine[{extra}]'")
-
-
 def part(name: str) -> str:
-    """A file of `league/faces/page`, or one that is `BROUGHT`.
-
-    Raises:
-        UsageError: the package that brings it is not installed.
-    """
+    """A file of `league/faces/page`, or one that is `BROUGHT`."""
     if name not in BROUGHT:
         return resources.files("league.faces").joinpath("page", name).read_text(encoding="utf-8")
-    need(CHARTS, command="league report", extra="report")
     found = find_spec(CHARTS)
     assert found is not None and found.submodule_search_locations, "it is a package, and there"
     return Path(found.submodule_search_locations[0], "static", BROUGHT[name]).read_text(encoding="utf-8")

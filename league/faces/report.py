@@ -13,7 +13,7 @@ from typing import Any
 
 from league.arena.templates import packed
 from league.errors import DEFAULT_STORE, LeagueError, command
-from league.faces.pages import CHARTS, need, page
+from league.faces.pages import page
 from league.faces.readings import read
 from league.faces.records import Document, to_json
 from league.faces.stored_matches import Films
@@ -59,11 +59,10 @@ def report(
         say: receives a line about what is left out.
 
     Raises:
-        UsageError: no such run, something is at `out`, or a package is missing.
+        UsageError: no such run, or something is at `out`.
         LeagueError: there is nothing to show yet, or the disk refuses.
         StoreError: the store cannot be read.
     """
-    need(CHARTS, command="league report", extra="report")
     out = Path(out)
     check_new(out, "--out")
     check_number("matches", matches, 0, MOST_MATCHES, f"matches in the page, {MATCHES} if not given")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from league.errors import command_line, next_step, shortened
@@ -73,11 +72,8 @@ def endings(result: TrainResult, store: Path) -> list[str]:
 
 
 def _offered(name: str, store: Path, is_over: bool) -> list[str]:
-    """The report of a training that is over, and the extra that it needs where that is not installed."""
-    if not is_over:
-        return []
-    step = next_step("report", name, "--out", f"{name}.html", store=store)
-    return [step if find_spec("uplot") else f"{step} (after pip install 'league-engine[report]')"]
+    """The report of a training that is over."""
+    return [next_step("report", name, "--out", f"{name}.html", store=store)] if is_over else []
 
 
 def print_exploit(r: Exploit) -> None:

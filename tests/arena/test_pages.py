@@ -18,6 +18,7 @@ from league.arena import pages, raster
 from league.arena.frames import Course, Insights, chances_of, course_of, marks_of, rows_of
 from league.arena.networks import make_policy
 from league.arena.replays import Playback, parse
+from league.commands.look import BUNDLED
 from league.envs import Match, registry
 from league.envs.drawing import Drawing, to_json
 from league.errors import LeagueError, UsageError
@@ -25,6 +26,7 @@ from league.play.recording import FORMAT, body_hash
 from league.policies.insight import look
 from league.types import ActionSpec
 from tests.arena.test_replays import GAMES, random_match
+from tests.helpers import processes
 from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.refusals import refusal
 from tests.helpers.sizes import SMALL
@@ -290,3 +292,16 @@ def test_values_are_shown_in_the_games_units() -> None:
     plain, large = (course_of(playback, Insights({0: (net, size)})) for size in (1.0, 50.0))
     values = [[both[0].value for both in course.insights if both[0]] for course in (plain, large)]
     assert any(values[0]) and values[1] == pytest.approx([50.0 * x for x in values[0]])
+
+
+def test_the_demo_is_a_match_of_the_agents_that_come_with_league(tmp_path: Path) -> None:
+    """In a folder without a store: ten seconds, two agents of under 2 MB, and three commands to go on."""
+    done = processes.run("demo", "--out", tmp_path / "m.html", "--store", tmp_path / "none", cwd=tmp_path)
+    assert done.returncode == 0 and "demo@1003520 against demo@51200" in done.stdout
+    assert [line.split()[2] for line in done.stderr.splitlines() if line.startswith("next:")] == [
+        "train",
+        "leaderboard",
+        "report",
+    ]
+    assert (tmp_path / "m.html").exists() and not (tmp_path / "none").exists()
+    assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) < 2e6

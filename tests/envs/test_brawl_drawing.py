@@ -238,11 +238,3 @@ def test_watch_refuses(
     code, out, err = call(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1) and word in err
     assert [path.name for path in tmp_path.iterdir()] == ["there.gif"] and Path("there.gif").read_text() == "mine"
-
-
-def test_without_pillow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(UsageError, match="pip install pillow"):
-        league.watch("bot:based", "bot:rusher", tmp_path / "m.gif")
-    with pytest.raises(UsageError, match="pip install pillow"):
-        picture(drawing(record(), RULES), SIZE)

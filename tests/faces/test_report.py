@@ -13,11 +13,10 @@ from league import config as settings
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard
 from league.errors import LeagueError, UsageError
-from league.faces import pages
+from league.faces import live, pages
 from league.faces import report as reports
 from league.faces.live import serve
 from league.faces.report import MAX_BYTES, report
-from league.printing import answers
 from league.store.rows import GameRow
 from league.store.store import Store
 from tests.helpers.browser import browser, needs_chromium, wait_for
@@ -131,17 +130,12 @@ def test_bad_input_is_one_line(
     assert sorted(tmp_path.iterdir()) == before and Path("there.html").read_text() == "mine"
 
 
-def test_a_report_names_its_extra(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a bare install `league report`, the `next:` line of a training and `league serve` say what to install."""
-    monkeypatch.setattr(pages, "find_spec", lambda name: None)
-    monkeypatch.setattr(answers, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=re.escape("needs uplot; run pip install 'league-engine[report]'")):
-        report("k-1", tmp_path / "bare.html", store=store)
-    words = "needs uplot and starlette and uvicorn; run pip install 'league-engine[serve]'"
+def test_the_live_page_names_its_extra(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a server `league serve` says what to install."""
+    monkeypatch.setattr(live, "find_spec", lambda name: None)
+    words = "needs starlette and uvicorn; run pip install 'league-engine[serve]'"
     with pytest.raises(UsageError, match=re.escape(words)):
         serve(store=store)
-    [offered] = answers._offered("k-1", store, True)
-    assert offered.endswith("(after pip install 'league-engine[report]')") and not list(tmp_path.iterdir())
 
 
 def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
