@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from league.arena.bouts import BotPlayer
 from league.arena.games import enter, load_settings
 from league.envs import registry
 from league.envs.contract.check import check_match_batch
@@ -25,6 +26,8 @@ from league.envs.matches.match import MatchGame
 from league.envs.matches.mixtures import choices_of
 from league.errors import ContractError, UsageError, code_told, nearest
 from league.play.bots import BotPolicy
+from league.play.instances import is_stateful
+from league.play.programs import Program, make_bot
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns
 
 if TYPE_CHECKING:
@@ -96,7 +99,8 @@ def check_bot(
     name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
     seats = f"bot {name} of {entered}"
     drawn: list[str] = []
-    make, number = _with_bot(entered, chosen, name, bot if isinstance(bot, str) else _noted(bot, drawn))
+    given = bot if isinstance(bot, str) or is_stateful(bot) else _noted(bot, drawn)
+    make, number = _with_bot(entered, chosen, name, given)
     for seat in range(SEATS):
         seeds = np.arange(1, max(2, matches // 2) + 1, dtype=np.uint64) * np.uint64(7919) + np.uint64(seed)
         batch = make(len(seeds))
@@ -150,7 +154,7 @@ def check_parts(
     config = parts.resolved(load_settings(env=name, overrides=[*given.sets, *overrides])[0])
     try_parts(config, registry.spec(config.env.name, config.env.options), rows=4, steps=12, seed=seed)
     for part in given.parts:
-        if part.kind == "bot":
+        if part.kind == "bot" and not isinstance(part.thing, Program):
             check_bot(name, part.thing, config.env.options, seed=seed)
     return tuple(f"{part.kind} {part.name}" for part in given.parts)
 
@@ -195,9 +199,9 @@ def _with_bot(
             raise UsageError(f"bot={bot!r}: {game} has no such bot{nearest(bot, bots)}")
         return lambda rows: registry.make(game, rows=rows, threads=1, options=options), bots.index(bot)
     found = registry.game(game)
-    if not isinstance(found, MatchGame):
+    if not isinstance(found, MatchGame) or is_stateful(bot):
         choices = choices_of(registry.spec(game, options).action)
-        player = BotPolicy(name, bot, choices, torch.device("cpu"))
+        player = make_bot(name, bot, registry.spec(game, options), choices, torch.device("cpu"))
         return lambda rows: registry.make(game, rows=rows, threads=1, options=options), player
     body = {"bots": {**found.match.bots, name: bot}, "__module__": found.match.__module__}
     match = type(found.match.__name__, (found.match,), body)
@@ -238,17 +242,16 @@ def _matches(batch: MatchBatch, seeds: npt.NDArray[np.uint64], bot: int | BotPol
     batch.reset(seeds)
     seen: list[list[bytes]] = [[] for _ in range(rows)]
     playing = np.ones(rows, np.bool_)
+    players = [BotPlayer(bot, int(seed)) for seed in seeds] if isinstance(bot, BotPolicy) else []
     rngs = [np.random.default_rng(int(seed)) for seed in seeds]
     size = batch.spec.action.num_draws
     for _ in range(limit):
         act(batch, np.stack([rng.random((SEATS, size)) for rng in rngs]))
-        if isinstance(bot, BotPolicy):
+        if isinstance(bot, BotPolicy):  # what it sees while it waits is not shown
             acting = batch.to_act[:, seat] if isinstance(batch, Turns) else np.ones(rows, np.bool_)
             for row in np.flatnonzero(acting & playing):
-                obs = batch.obs[row, seat].copy()
-                obs.flags.writeable = False
                 mask = None if batch.mask is None else batch.mask[row, seat]
-                batch.actions[row, seat] = bot.decide(obs, mask, rngs[row])
+                batch.actions[row, seat] = players[row].act(batch.obs[row, seat], mask)
         batch.step()
         now = outputs(batch)
         for row in np.flatnonzero(playing):

@@ -69,7 +69,9 @@ class Meeting:
     nets: dict[str, tuple[Manifest, Policy]]
     device: torch.device
     bots: dict[str, Part] = field(default_factory=dict)
-    """Those that are bots in Python."""
+    """Those that are bots in Python, or programs."""
+    say: Callable[[str], None] | None = None
+    """Hears of forfeits."""
 
 
 def find_agent(store: Store | None, name: str) -> Named:
@@ -264,7 +266,7 @@ def gather(
     Raises:
         UsageError, SnapshotError: as `evaluate`.
     """
-    torch_device = choose_device(device)
+    torch_device, said = choose_device(device), say
     nets = {
         n.agent_id: load_net(n.folder, torch_device, n.agent_id, given=given, say=say)
         for n in sides
@@ -277,7 +279,7 @@ def gather(
     rows = [] if store is None else store.agents(game.game_id)
     agents = [named.agent_id for named in sides if named.folder is None]
     bots = find_bots(agents, spec, rows, [manifest for manifest, _ in nets.values()], given, say)
-    return Meeting(game, spec, sides, nets, torch_device, bots)
+    return Meeting(game, spec, sides, nets, torch_device, bots, said)
 
 
 def check_different(a: str, b: str, meeting: Meeting) -> None:
@@ -306,7 +308,8 @@ def play_pairings(
     """
     game = meeting.game
 
-    own = players(meeting.bots, meeting.spec, meeting.device)
+    workers = _workers_of(meeting)
+    own = players(meeting.bots, meeting.spec, meeting.device, workers)
 
     def contestant(named: Named) -> Contestant:
         if named.folder is None:
@@ -319,8 +322,7 @@ def play_pairings(
 
     sides = [contestant(named) for named in meeting.sides]
     _check_memory(meeting, pairings)
-    workers = _workers_of(meeting)
-    return play(
+    results = play(
         lambda rows: registry.make(game.name, rows=rows, threads=0, options=game.options, workers=workers),
         [Pairing(sides[a], sides[b], games, seed) for a, b, games, seed in pairings],
         Origin(run, game.game_id),
@@ -329,6 +331,10 @@ def play_pairings(
         make_stack=stack,
         recording=Recording(1, game.model_dump(mode="json")),
     )
+    for line in [line for bot in own.values() for _, line in bot.take_notes()]:
+        if meeting.say is not None:
+            meeting.say(line)
+    return results
 
 
 def _workers_of(meeting: Meeting) -> int:

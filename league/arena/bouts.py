@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from league.arena.agents import Meeting, Named
 from league.arena.own_bots import players
@@ -14,8 +15,9 @@ from league.envs import registry
 from league.errors import UsageError, code_told
 from league.play.bots import BotPolicy
 from league.play.courses import MAX_STEPS
+from league.play.histories import forfeited_rows
 from league.play.recording import Tape
-from league.play.seats import match_result
+from league.play.seats import forfeited, match_result
 from league.runtime.phases import phase
 from league.runtime.process import settings_kept
 from league.snapshots.agent import Agent
@@ -51,17 +53,28 @@ class NetPlayer:
 
 
 class BotPlayer:
-    """A bot in Python in a seat."""
+    """A bot in Python or a program in a seat, on a CPU."""
 
-    def __init__(self, bot: BotPolicy, seed: int, seat: int) -> None:
-        self._bot, self._rng = bot, np.random.default_rng([seed, seat])
+    def __init__(self, bot: BotPolicy, seed: int, seat: int = 0) -> None:
+        self._bot, self._state = bot, bot.initial_state(1)
+        drawn = np.random.SeedSequence([seed, seat]).generate_state(1, np.uint64)
+        self._generator = torch.Generator().manual_seed(int(drawn[0] >> np.uint64(1)))
+
+    @property
+    def has_forfeited(self) -> bool:
+        """Whether it has forfeited the match."""
+        rows = forfeited_rows(self._state)
+        return rows is not None and bool(rows[0])
 
     def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
         """See `SeatPlayer.act`."""
-        return np.array(self._bot.decide(obs, mask, self._rng))
+        seen, legal = torch.tensor(obs)[None], None if mask is None else torch.tensor(mask)[None]
+        actions, _, _ = self._bot.step(seen, self._state, mask=legal, generator=self._generator)
+        return np.asarray(actions[0].numpy())
 
     def watch(self, obs: FloatArray) -> None:
-        """It remembers nothing."""
+        """See `SeatPlayer.watch`."""
+        self._bot.watch(torch.tensor(obs)[None], self._state)
 
 
 class Bout:
@@ -79,7 +92,7 @@ class Bout:
         game, spec = meeting.game, meeting.spec
         self.batch = registry.make(game.name, rows=1, threads=1, options=game.options)
         self._turns = self.batch if isinstance(self.batch, Turns) else None
-        own = players(meeting.bots, spec, meeting.device)
+        own = players(meeting.bots, spec, torch.device("cpu"))
         self._players: list[SeatPlayer | None] = []
         for seat, named in enumerate(sides):
             player: SeatPlayer | None = None
@@ -151,7 +164,8 @@ class Bout:
         fields |= {"sampling": "greedy" if self.greedy else "sample"}
         match = match_result(self.batch, 0, self._sums, **fields)
         text = self.tape.written(self.meeting.game.model_dump(mode="json"), match, labels)
-        return match_result(self.batch, 0, self._sums, **fields, replay=text)
+        forfeits = [isinstance(player, BotPlayer) and player.has_forfeited for player in self._players]
+        return forfeited(match_result(self.batch, 0, self._sums, **fields, replay=text), forfeits, self.batch.spec)
 
     def close(self) -> None:
         """Lets go of what the game holds."""

@@ -6,15 +6,18 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 from league.arena.code_hash import mark_of
+from league.arena.program_parts import locate_program, open_program
 from league.envs import entry_points
 from league.envs.matches.members import takes
-from league.envs.sources import Located, What, load
+from league.envs.sources import Located, What, load, locate, parse
 from league.errors import ConfigError, nearest
-from league.types.schema import PartSource
+from league.play.instances import is_stateful
+from league.types.schema import PartSource, is_program
 
 Kind = Literal["bot", "sampler", "policy"]
 HOW = "docs/bring.md tells how it is named"
@@ -29,13 +32,17 @@ class Part:
 
     kind: Kind
     name: str
-    thing: Callable[..., Any]
-    """The bot, the sampler, or what makes the policy."""
+    thing: Any
+    """The bot, the sampler, or what makes the policy; a `league.play.programs.Program`."""
     source: PartSource
 
 
 def open_part(kind: Kind, name: str, found: Located) -> Part:
-    """Runs what was located and takes the part out of it."""
+    """Runs what was located and takes the part out of it; a program runs only when it plays."""
+    if found.kind == "scheme":
+        word = Path(found.part).stem if found.place != "kaggle" else "kaggle"
+        source = PartSource(address=found.source.address, sha256=found.source.sha256, thing=found.place)
+        return Part(kind, checked_name(kind, name or name_of(kind, word)), open_program(found), source)
     module = load(found)
     where = found.source.address
     word = found.part or _only(kind, module, where)
@@ -46,6 +53,18 @@ def open_part(kind: Kind, name: str, found: Located) -> Part:
     source = PartSource(address=address, version=found.source.version, sha256=found.source.sha256, thing=word)
     thing = checked(kind, getattr(module, word), address)
     return Part(kind, checked_name(kind, name or name_of(kind, word)), thing, source)
+
+
+def located(kind: Kind, text: str) -> Located | None:
+    """What lies at an address; None where it is a name.
+
+    Raises:
+        ConfigError: nothing does, or it cannot be an address.
+    """
+    if kind == "bot" and is_program(text):
+        return locate_program(text, KINDS[kind])
+    address = parse(text, KINDS[kind])
+    return None if address.kind == "name" else locate(address)
 
 
 def find_offered(kind: Kind, name: str) -> Part | None:
@@ -80,13 +99,15 @@ def checked(kind: Kind, thing: Any, where: str) -> Callable[..., Any]:
         ConfigError: it cannot.
     """
     forms = {
-        "bot": "a bot is a function (observation, legal, rng) -> action",
+        "bot": "a bot is a function (observation, legal, rng) -> action, or a class with act(obs, mask, info)",
         "sampler": "a sampler is a function of what is known, which gives one weight a member",
         "policy": "a policy is a function or class (GameSpec, AgentConfig) -> nn.Module",
     }
     is_net = kind == "policy" and not inspect.isclass(thing) and hasattr(thing, "state_dict")
     if is_net or not callable(thing):
         raise ConfigError(f"{kind}={where}: is {shown(thing)}; {forms[kind]} ({HOW})")
+    if kind == "bot" and is_stateful(thing):
+        return thing  # type: ignore[no-any-return]
     words = {"bot": ("observation", "legal", "rng"), "sampler": ("known",), "policy": ("spec", "agent")}
     if not takes(thing, *words[kind]):
         raise ConfigError(f"{kind}={where}: {shown(thing)} takes {inspect.signature(thing)}; {forms[kind]} ({HOW})")

@@ -11,6 +11,7 @@ from league.arena.parts import Given, Say, bot_of, difference, find_part
 from league.envs.matches.mixtures import choices_of
 from league.errors import UsageError, nearest
 from league.play.bots import BotPolicy
+from league.play.programs import make_bot
 from league.snapshots.manifest import Manifest
 from league.store.rows import AgentRow
 from league.types import BOT_PREFIX, GameSpec
@@ -64,10 +65,11 @@ def find_bots(
     return found
 
 
-def players(parts: Mapping[str, Part], spec: GameSpec, device: torch.device) -> dict[str, BotPolicy]:
-    """The bots as policies."""
+def players(parts: Mapping[str, Part], spec: GameSpec, device: torch.device, workers: int = 0) -> dict[str, BotPolicy]:
+    """The bots as policies; workers: processes of a program."""
+    choices = choices_of(spec.action)
     return {
-        agent_id: BotPolicy(part.name, part.thing, choices_of(spec.action), device) for agent_id, part in parts.items()
+        agent_id: make_bot(part.name, part.thing, spec, choices, device, workers) for agent_id, part in parts.items()
     }
 
 

@@ -23,6 +23,7 @@ from league.arena.loading import (
     checked_name,
     file_of,
     find_offered,
+    located,
     name_of,
     open_part,
     shown,
@@ -30,11 +31,11 @@ from league.arena.loading import (
 from league.config import with_parts
 from league.config.models import OURS, Config, PartsConfig, mix_members
 from league.envs import entry_points, registry
-from league.envs.sources import GoneError, locate, parse
+from league.envs.sources import GoneError
 from league.errors import ConfigError, UsageError, nearest, one_line, plain
 from league.pool import samplers
 from league.types import BOT_PREFIX, Source
-from league.types.schema import PartSource
+from league.types.schema import PartSource, is_program
 
 Say = Callable[[str], None]
 TABLES: dict[Kind, str] = {"bot": "bots", "sampler": "samplers", "policy": "policies"}
@@ -211,7 +212,7 @@ def bot_of(name: str, game: str) -> Part | None:
         return None
 
 
-def thing_of(kind: Kind, name: str, source: PartSource) -> Callable[..., Any]:
+def thing_of(kind: Kind, name: str, source: PartSource) -> Any:
     """What was found as this part before: by `resolved`, `find_again` or `find_part`."""
     for part in reversed(_known[kind, name]):
         if part.source == source:
@@ -227,6 +228,14 @@ def unmet(config: Config) -> str:
         return ""
     shown = ", ".join(BOT_PREFIX + name for name in names)
     return f"{shown}: met in evaluations only; to train against one, give it a share of pool.mix"
+
+
+def unpromised(config: Config) -> str:
+    """A sentence about programs that training meets, as which a run cannot be repeated bit for bit; empty: none."""
+    met = mix_members(config.pool)
+    names = [BOT_PREFIX + name for name, source in config.parts.bots.items() if is_program(source.address)]
+    shown = ", ".join(name for name in names if name in met)
+    return f"{shown}: what programs answer is outside of the bit-for-bit promise" if shown else ""
 
 
 def words_for(config: Config) -> list[str]:
@@ -252,7 +261,6 @@ def _each(given: object) -> list[tuple[str, object]]:
 
 
 def _enter(kind: Kind, name: str, given: object, say: Say | None) -> Part:
-    what = KINDS[kind]
     if not isinstance(given, str):
         thing = checked(kind, given, name or shown(given))
         source = mark_of(thing)
@@ -260,8 +268,8 @@ def _enter(kind: Kind, name: str, given: object, say: Say | None) -> Part:
     before, equals, address_text = given.partition("=")
     if equals and "/" not in before and not name:  # a path with = in it begins with ./
         name, given = checked_name(kind, before), address_text
-    address = parse(given, what)
-    if address.kind == "name":
+    found = located(kind, given)
+    if found is None:
         known = _known.get((kind, given), [])
         part = known[-1] if known else find_offered(kind, given)
         if part is None:
@@ -269,7 +277,6 @@ def _enter(kind: Kind, name: str, given: object, say: Say | None) -> Part:
             hint = nearest(given, offered) if offered else f"; give FILE.py:NAME or MODULE:NAME ({HOW})"
             raise ConfigError(f"{kind}={given!r}: no installed {kind} is called so{hint}")
         return _use(Part(kind, checked_name(kind, name or given), part.thing, part.source))
-    found = locate(address)
     part = _use(open_part(kind, name, found))
     told = consent.remember("", _as_source(part.source), file_of(found), kind)
     if told and say is not None:
@@ -287,8 +294,8 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
     """
     shown, again = _told(then.address), f"pass --{kind} {plain(name)}={_told(then.address)}"
     try:
-        address = parse(then.address, KINDS[kind])
-        if address.kind == "name":
+        found = located(kind, then.address)
+        if found is None:
             offered = find_offered(kind, then.address)
             if offered is None and is_needed:
                 raise UsageError(
@@ -296,7 +303,6 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
                     f" --{kind} {plain(name)}=ADDRESS"
                 )
             return None if offered is None else Part(kind, name, offered.thing, offered.source)
-        found = locate(address)
     except GoneError:
         if not is_needed:
             return None

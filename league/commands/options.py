@@ -186,7 +186,7 @@ SetOption = Annotated[
 ]
 BotOption = Annotated[
     list[str] | None,
-    typer.Option("--bot", metavar="[NAME=]ADDRESS", help="A bot in Python, bots.py:greedy; repeatable."),
+    typer.Option("--bot", metavar="[NAME=]ADDRESS", help="A bot, bots.py:greedy or program:./bot; repeatable."),
 ]
 SamplerOption = Annotated[
     str | None,

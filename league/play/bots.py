@@ -133,6 +133,10 @@ class BotPolicy(nn.Module):
     def watch(self, obs: Tensor, state: NoMemory, *, rows: Tensor | None = None) -> None:
         """See `Policy.watch`: a bot remembers nothing."""
 
+    def take_notes(self) -> list[tuple[str, str]]:
+        """What has happened since the last call, as (kind of event, line): nothing."""
+        return []
+
     def decide(self, obs: FloatArray, mask: Mask | None, rng: np.random.Generator) -> list[float]:
         """One decision, as A numbers, on obs (obs_size,), mask (M,).
 

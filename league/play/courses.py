@@ -12,7 +12,7 @@ import numpy.typing as npt
 from league.errors import UsageError
 from league.play.pairings import Pairing
 from league.play.recording import Recorder, Recording
-from league.play.seats import match_result
+from league.play.seats import forfeited, match_result
 from league.play.summaries import check_games, num_rows
 from league.types import (
     BOT_PREFIX,
@@ -84,10 +84,15 @@ class MatchesUnderWay:
         need_ends(self._batch, self._steps, playing)
         self._sums += self._batch.reward_terms
 
-    def finish(self, playing: BoolArray) -> npt.NDArray[np.int64]:
-        """Adds the results of the matches that ended; returns their rows."""
+    def finish(self, playing: BoolArray, forfeits: BoolArray) -> npt.NDArray[np.int64]:
+        """Adds the results of the matches that ended; returns their rows.
+
+        forfeits: (B, S), who has forfeited.
+        """
         ended = np.flatnonzero((self._batch.terminated | self._batch.truncated) & playing)
-        self.results += [self._result(row) for row in ended.tolist()]
+        self.results += [
+            forfeited(self._result(row), forfeits[row].tolist(), self._batch.spec) for row in ended.tolist()
+        ]
         self.played[ended] += 1
         self._steps[ended] = 0
         self._sums[ended] = 0

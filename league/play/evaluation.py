@@ -14,6 +14,7 @@ import torch
 
 from league.errors import SnapshotError, code_told
 from league.play.courses import MatchesUnderWay, MatchPlan, Seats, closed_after
+from league.play.histories import forfeited_rows
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.pairings import Pairing
 from league.play.recording import Recording
@@ -131,7 +132,10 @@ def play(
                 view.pull()
                 for family in families:
                     family.watch(watching)
-            ended = matches.finish(playing)
+            forfeits = np.zeros(batch.controllers.shape, np.bool_)
+            for family in families:
+                family.mark(forfeits)
+            ended = matches.finish(playing, forfeits)
             advance(count.name, count.done + len(matches.results), count.total, count.steps + spent)
             for family in families:
                 family.clear(ended)
@@ -271,6 +275,12 @@ class _Family:
         for group in self._groups_of(watching):
             obs, _ = self._view.see(self._seats[group.rows])
             self._played.watch(group, obs, self._state)
+
+    def mark(self, forfeits: BoolArray) -> None:
+        """Marks its seats (B, S) that have forfeited their matches."""
+        rows = forfeited_rows(self._state)
+        if rows is not None:
+            forfeits[self._place_rows, self._place_seats] = rows[:-1]
 
     def _groups_of(self, chosen: BoolArray) -> list[RowGroup]:
         """The calls that play its seats among those that are chosen (B, S)."""

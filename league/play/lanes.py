@@ -10,6 +10,7 @@ from torch import Tensor
 
 from league.errors import GuardError
 from league.play.checks import ArrayEntry, BatchError, check_finite, seed_of
+from league.play.histories import Histories
 from league.play.matches import RowMatches
 from league.play.nets import LaneNets, LearnerStep
 from league.play.opponents import NO_SLOT, Matchmaker
@@ -168,7 +169,12 @@ class Lane:
 
     def finish_matches(self, rows: npt.NDArray[np.int64], origin: Origin, update: int) -> list[MatchResult]:
         """The results of the matches that ended in `rows` (n,) with the last step."""
-        return [self.matches.finish(row, self.batch, self._number, origin, update) for row in rows.tolist()]
+        return [
+            self.matches.finish(
+                row, self.batch, self._number, origin, update, is_forfeited=self.nets.has_forfeited(row)
+            )
+            for row in rows.tolist()
+        ]
 
     def evidence(self, finding: BatchError, run: str) -> dict[str, Any]:
         """Whose match a finding is in, what was seen there, and the state to see it again from; spoils the batch.
@@ -222,7 +228,10 @@ class Lane:
         pairs += [(self.nets.opponent_state, state["opponent_state"])]
         pairs += [(memory, guests[agent]) for agent, memory in self.nets.guest_states.items()]
         for now, saved in pairs:
-            if any(name not in saved or saved[name].shape != x.shape for name, x in now.tensors().items()):
+            if isinstance(now, Histories):
+                if not now.fits(saved):
+                    return False
+            elif any(name not in saved or saved[name].shape != x.shape for name, x in now.tensors().items()):
                 return False
         try:
             self.batch.set_state(state["batch"])

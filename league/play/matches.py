@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.play.opponents import NO_SLOT
-from league.play.seats import match_result
+from league.play.seats import forfeited, match_result
 from league.types import SEATS, BoolArray, GameSpec, MatchBatch, MatchResult, Origin
 
 ARRAYS = ("slots", "seats", "is_first", "begun_update", "steps", "sums")
@@ -54,8 +54,13 @@ class RowMatches:
         self.is_first |= ended
         return ended
 
-    def finish(self, row: int, batch: MatchBatch, first_row: int, origin: Origin, update: int) -> MatchResult:
-        """The result of the match that ended; the learner takes the other seat next."""
+    def finish(
+        self, row: int, batch: MatchBatch, first_row: int, origin: Origin, update: int, *, is_forfeited: bool = False
+    ) -> MatchResult:
+        """The result of the match that ended; the learner takes the other seat next.
+
+        is_forfeited: by the opponent.
+        """
         seat, opponent = int(self.seats[row]), self.opponents[row]
         result = match_result(
             batch,
@@ -74,7 +79,7 @@ class RowMatches:
         )
         self.ordinals[row] += 1
         self.seats[row] = 1 - seat
-        return result
+        return forfeited(result, (is_forfeited and seat == 1, is_forfeited and seat == 0), batch.spec)
 
     def state_dict(self) -> dict[str, Any]:
         """All that goes on with the matches."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from league.play.graphs import StepGraphs
+from league.play.histories import forfeited_rows
 from league.play.opponents import FIRST_GUEST, MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup
 from league.play.seats import SeatView, mask_type
 from league.runtime.device import autocast, sent
@@ -126,6 +127,11 @@ class LaneNets:
     def guest_states(self) -> dict[str, PolicyState]:
         """What each guest remembers of the rows."""
         return dict(zip(self.frozen.guests, self._guest_states.values(), strict=True))
+
+    def has_forfeited(self, row: int) -> bool:
+        """Whether the opponent of a row has forfeited its match."""
+        rows = forfeited_rows(self._guest_states.get(int(self._slots[row])))
+        return rows is not None and bool(rows[row])
 
     def _memory(self, group: RowGroup) -> PolicyState:
         return self._guest_states.get(group.slot, self.opponent_state)

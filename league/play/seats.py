@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from league.types import (
     BOT_PREFIX,
+    DRAW,
     EXTERNAL,
     SEATS,
     ActionSpec,
@@ -21,6 +23,8 @@ from league.types import (
     MatchResult,
 )
 
+FORFEIT = "forfeit"
+"""The end reason of a match that a program has forfeited."""
 PLAYED = ("actions", "is_finite")
 """What the nets write, in the order in which it is sent."""
 
@@ -148,6 +152,20 @@ def match_result(
         payoff=_payoff(spec, reward_sums),
         **fields,
     )
+
+
+def forfeited(match: MatchResult, by: Sequence[bool], spec: GameSpec) -> MatchResult:
+    """The match as it counts where seats have forfeited it: the other one has won; a draw where both have.
+
+    by: (S,), who has forfeited. Its payoff is then the most that a match can pay, where that is known.
+    """
+    if not any(by):
+        return match
+    winner = DRAW if all(by) else int(by[0])
+    payoff = match.payoff
+    if payoff is not None and (winner == DRAW or spec.payoff_bound is not None):
+        payoff = 0.0 if winner == DRAW else (spec.payoff_bound or 0.0) * (1 - 2 * winner)
+    return replace(match, winner=winner, end_reason=FORFEIT, payoff=payoff)
 
 
 def _payoff(spec: GameSpec, reward_sums: npt.NDArray[np.float64]) -> float | None:

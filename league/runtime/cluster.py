@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from league import __version__
 from league.errors import StoreError, UsageError, one_line, remedy_of
 from league.runtime.process import import_path
+from league.types.schema import is_program
 
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, which ends with the call."""
@@ -126,11 +127,13 @@ def absolute(given: object) -> Any:
     given: an address (docs/bring.md), None, or lists and mappings of them.
 
     Raises:
-        UsageError: it is an object, which cannot travel.
+        UsageError: it is an object, which cannot travel, or a program.
     """
     if given is None:
         return None
     if isinstance(given, str):
+        if is_program(given) or is_program(given.partition("=")[2]):
+            raise UsageError(f"bot={given}: a program plays on one machine alone; leave it or --on out")
         found = _FILE.fullmatch(given)
         return given if found is None else f"{found[1]}{Path(found[2]).expanduser().absolute()}{found[3]}"
     if isinstance(given, Mapping):

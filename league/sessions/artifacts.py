@@ -21,7 +21,7 @@ from league.config.models import Config, mix_members
 from league.envs import registry
 from league.envs.matches.mixtures import choices_of
 from league.errors import SnapshotError, command
-from league.play.bots import BotPolicy
+from league.play.programs import make_bot
 from league.pool.league_pool import Member, own_snapshots
 from league.runtime.trees import from_bytes, to_bytes
 from league.sessions.external_agents import folder_of as guest_folder
@@ -176,7 +176,8 @@ class FileArtifactStore:
         if agent_id in self.bots:
             name = agent_id.removeprefix(BOT_PREFIX)
             bot = thing_of("bot", name, self.config.parts.bots[name])
-            return BotPolicy(name, bot, choices_of(self.spec.action), self._device)
+            workers = self.config.env.workers
+            return make_bot(name, bot, self.spec, choices_of(self.spec.action), self._device, workers)
         run, again = self.row.run, command("resume", self.row.run, store=self.store.path)
         recent = self._writer.recent(agent_id) or self._unpacked.pop(agent_id, None)
         if recent is not None:

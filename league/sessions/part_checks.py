@@ -8,14 +8,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from league.arena.bouts import BotPlayer
 from league.arena.networks import make_policy
 from league.arena.parts import thing_of
 from league.config.models import OURS, Config
 from league.envs import registry
 from league.envs.matches.mixtures import choices_of
 from league.envs.user_code import failing
-from league.errors import ContractError
-from league.play.bots import BotPolicy
+from league.errors import ConfigError, ContractError
+from league.play.histories import FORFEIT
+from league.play.programs import GUIDE, make_bot
 from league.policies.policy_checks import check_policy
 from league.pool.samplers import Beginning, probabilities
 from league.runtime.process import settings_kept
@@ -57,12 +59,13 @@ def _try_bots(config: Config, spec: GameSpec) -> None:
     batch.reset(0)
     acting = getattr(batch, "to_act", np.ones((2, 2), np.bool_))
     for name, source in config.parts.bots.items():
-        bot = BotPolicy(name, thing_of("bot", name, source), choices_of(spec.action), torch.device("cpu"))
+        bot = make_bot(name, thing_of("bot", name, source), spec, choices_of(spec.action), torch.device("cpu"))
         for row, seat in np.argwhere(acting).tolist():
-            obs = batch.obs[row, seat].copy()
-            obs.flags.writeable = False
             mask = None if batch.mask is None else batch.mask[row, seat]
-            bot.decide(obs, mask, np.random.Generator(np.random.Philox(row)))
+            BotPlayer(bot, row).act(batch.obs[row, seat], mask)
+        for kind, line in bot.take_notes():
+            if kind == FORFEIT:
+                raise ConfigError(f"bot={name}: before anything was played, {line}; mend it ({GUIDE})")
 
 
 def _try_policy(config: Config, spec: GameSpec, rows: int, steps: int, seed: int) -> None:

@@ -71,10 +71,12 @@ def begin_run(call: Call, callback: Callbacks) -> Iterator[Session]:
     claim = nullcontext(replace(row, run=earlier.run, id=earlier.id)) if earlier else claimed(store, call.run, row)
     with claim as row:
         who = f"run {row.run}: {stage}, preset {call.preset}, seed {call.seed}, on {describe_device(device)}"
-        for line in filter(None, (who, explanation, *room, told, parts.unmet(config))):
+        unpromised = parts.unpromised(config)
+        for line in filter(None, (who, explanation, *room, told, parts.unmet(config), unpromised)):
             callback.say(line)
         plan = plan_of(store, row, earlier, config, device, callback)
-        plan = replace(plan, ranks=call.ranks, events=(("resumed", event), ("game", told), loop))
+        events = ("resumed", event), ("game", told), ("programs", unpromised), loop
+        plan = replace(plan, ranks=call.ranks, events=events)
         with session_of(plan, is_locked=earlier is None) as session:
             yield session
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from league.config.updates import steps_per_update
 from league.errors import StoreError
+from league.play.bots import BotPolicy
+from league.play.opponents import Holder
 from league.store.rows import ALARM, OVER
 from league.training.guards import Alarm
 from league.training.recent import Recent
@@ -20,6 +22,14 @@ def tell(run: Run, alarms: list[Alarm]) -> list[Alarm]:
         line = f"alarm at step {run.counters.steps:,}: {alarm.message}"
         run.callback.say(line.replace("alarm", "alarm over", 1) if alarm.is_over else line)
     return [alarm for alarm in alarms if not alarm.is_over]
+
+
+def tell_of_bots(run: Run, pool: Holder) -> None:
+    """Says which matches bots of the mix have forfeited since the last call, and writes it down."""
+    for policy in map(pool.policy, pool.guests):
+        for kind, line in policy.take_notes() if isinstance(policy, BotPolicy) else ():
+            run.rows.add_event(run.counters.update, kind, line)
+            run.callback.say(f"run={run.name}: {line}")
 
 
 def warn_of_silent_rewards(run: Run) -> None:

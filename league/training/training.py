@@ -33,7 +33,7 @@ from league.training.guards import Alarm
 from league.training.ladder import climb
 from league.training.learner import Learner
 from league.training.recent import Recent, action_metrics, match_metrics
-from league.training.reports import report, tell
+from league.training.reports import report, tell, tell_of_bots
 from league.training.run import Counters, Ending, Lesson, Run
 from league.training.saving import (
     SaveClock,
@@ -291,6 +291,7 @@ class Training:
         if run.lessons:
             metrics["lesson"] = float(self.lesson.number)
         run.rows.add_matches(rollout.finished)
+        tell_of_bots(run, self.pool)
         run.met.train(run.name, (x for x in rollout.finished if x.game_id == run.game_id))
         run.rows.add_metrics(counters.update, counters.steps, metrics, self.pool.agent_metrics())
         run.rows.note(status="running", steps=counters.steps, update=counters.update)

@@ -89,6 +89,16 @@ class PartSource(FrozenModel):
     """What it is called in there, such as `greedy` or `Net.small`."""
 
 
+PROGRAM_SCHEMES = ("program", "kaggle", "sb3", "export")
+"""What the addresses of bots in processes of their own begin with (docs/guides/programs.md)."""
+
+
+def is_program(address: str) -> bool:
+    """Whether an address is of a bot in a process of its own."""
+    scheme, colon, _ = address.partition(":")
+    return bool(colon) and scheme in PROGRAM_SCHEMES
+
+
 _COUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)([kKmM]?)")
 _THOUSANDS = {"": 1, "k": 10**3, "m": 10**6}
 

@@ -232,7 +232,9 @@ def test_a_function_is_held_to_the_contract_of_bots_in_any_game() -> None:
 @pytest.mark.parametrize("kind", ["bots", "sampler", "policy"])
 def test_a_part_takes_what_the_engine_gives(kind: str, file: Path) -> None:
     """A function or class with other arguments is refused by them when it is named, before anything is played."""
-    file.write_text("def one():\n    return 0\n\n\nclass Two:\n    def __init__(self, *, level):\n        del level\n")
-    for name, arguments in (("one", r"\(\)"), ("Two", r"\(\*, level\)")):
+    file.write_text(
+        "def one(*, level):\n    return 0\n\n\nclass Two:\n    def __init__(self, *, level):\n        del level\n"
+    )
+    for name, arguments in (("one", r"\(\*, level\)"), ("Two", r"\(\*, level\)")):
         with pytest.raises(ConfigError, match=rf"mine\.py:{name}: {name} takes {arguments}; a .* is a function"):
             parts.enter(**{kind: f"mine.py:{name}"})

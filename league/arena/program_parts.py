@@ -1,0 +1,98 @@
+"""Bots that are programs, by address: `SCHEME:WORDS` as a command, with the hash of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from league.envs.sources import MAX_LETTERS, GoneError, Located, What
+from league.errors import plain
+from league.play.programs import Program
+from league.runtime.process import python
+from league.types import Source
+
+PROGRAM = "program"
+RUN = {
+    "kaggle": "a main.py in the form of Kaggle, with a function agent(observation, configuration) last",
+    "sb3": "a model of stable-baselines3, saved as a zip",
+    "export": "a folder that `league export --format onnx` or `--format submission` wrote",
+}
+"""Files that `league.arena.bot_runner` plays, by scheme."""
+RUNNER_SECONDS = 60.0
+"""Until a runner is ready: torch and a model are loaded."""
+HOW = "docs/guides/programs.md tells how a program is named"
+
+
+def locate_program(text: str, what: What) -> Located:
+    """The files behind a program's address, hashed; nothing of them runs.
+
+    Raises:
+        GoneError: one is missing.
+        ConfigError: it cannot be a program's address, or its file cannot be run.
+    """
+    scheme, _, rest = text.partition(":")
+    if not text.isprintable() or len(text) > MAX_LETTERS:
+        raise what.refuse(f"{text[:40]!r}", f"is no program's address; {HOW}")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise what.refuse(plain(text), f"{str(error).lower()}; {HOW}") from None
+    if not words or (scheme != PROGRAM and len(words) > 1):
+        raise what.refuse(plain(text), f"names {'several files' if words else 'nothing'} behind the colon; {HOW}")
+    first = Path(words[0]).expanduser()
+    if scheme != PROGRAM and not (first.is_dir() if scheme == "export" else first.is_file()):
+        raise GoneError(f"{what.setting}={plain(text)}: there is no {words[0]}; give {RUN[scheme]}")
+    if scheme == PROGRAM:
+        _need_program(text, words[0], first, what)
+    whole = [_whole(word, is_first=number == 0) for number, word in enumerate(words)]
+    files = [path for path in whole if os.path.isabs(path) and os.path.exists(path)]
+    if not files:
+        files = [str(shutil.which(words[0]))]
+    try:
+        sha256 = _hash(files)
+    except OSError as error:
+        raise what.refuse(plain(text), f"{error.filename}: {error.strerror}; make its files readable") from None
+    address = f"{scheme}:{shlex.join(whole)}"
+    return Located(Source(address, "", sha256), "scheme", scheme, whole[0], None, b"", what)
+
+
+def open_program(found: Located) -> Program:
+    """What starts a program that was located."""
+    address, words = found.source.address, shlex.split(found.source.address.partition(":")[2])
+    if found.place == PROGRAM:
+        return Program(address, tuple(words))
+    run = "from league.arena.bot_runner import main; main()"
+    return Program(address, tuple(python(run, found.place, *words)), RUNNER_SECONDS)
+
+
+def _need_program(text: str, word: str, path: Path, what: What) -> None:
+    if os.sep not in word:
+        if shutil.which(word) is None:
+            hint = f"write ./{word}" if path.is_file() else "install it, or give the path of the program"
+            raise GoneError(f"{what.setting}={plain(text)}: no program {word!r} is on PATH; {hint}")
+    elif not path.is_file():
+        raise GoneError(f"{what.setting}={plain(text)}: there is no file {word}; give the path of the program")
+    elif not os.access(path, os.X_OK):
+        raise what.refuse(plain(text), f"{word} is not executable; chmod +x {word}, or name what runs it first")
+
+
+def _whole(word: str, *, is_first: bool) -> str:
+    """A word as it is from any folder: the whole path of a file that it names."""
+    path = os.path.expanduser(word)
+    is_named = os.sep in path if is_first else os.path.exists(path)
+    return os.path.abspath(path) if is_named or (is_first and shutil.which(word) is None) else word
+
+
+def _hash(paths: Sequence[str]) -> str:
+    """sha256 of a file, or over those of several; of a folder all files in it count."""
+    digests = []
+    for path in paths:
+        inner = sorted(p for p in Path(path).rglob("*") if p.is_file()) if os.path.isdir(path) else [Path(path)]
+        for file in inner:
+            with file.open("rb") as stream:
+                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
