@@ -133,9 +133,9 @@ if len(waiting) == {rows // max(1, workers)}:
 
 
 def test_more_than_a_pipe_holds_is_written_and_read(make: Callable[..., Any]) -> None:
-    """A megabyte of questions, and answers that the program does not wait to have read."""
-    policy = make(COUNTING.replace("action=", 'x="x" * 3000, action='))
-    state = policy.initial_state(400)
+    """Half a megabyte of questions, and answers that the program does not wait to have read."""
+    policy = make(COUNTING.replace("action=", 'x="x" * 400, action='))
+    state = policy.initial_state(4000)
     assert len(asked(policy, state, 2)) == 2 and not policy.take_notes()
 
 
