@@ -16,7 +16,18 @@ from league.arena.agents import Meeting, Named, play_pairings
 from league.arena.entrants import enter
 from league.errors import CodeError, LeagueError
 from league.play.summaries import num_rows
-from league.runtime.cluster import LOCAL, ClusterActor, Room, absolute, connected, files_of, last_line, nodes_of
+from league.runtime.cluster import (
+    LOCAL,
+    ClusterActor,
+    Room,
+    absolute,
+    connected,
+    files_of,
+    last_line,
+    need_store,
+    nodes_of,
+    nonce_in,
+)
 from league.store.files import store_folder
 from league.types import SEATS, MatchResult
 
@@ -59,7 +70,7 @@ def players(address: str, words: dict[str, Any], meeting: Meeting) -> Iterator[P
         meeting: the agents.
 
     Raises:
-        UsageError: as `connected`, `absolute` and `nodes_of`.
+        UsageError: as `connected`, `absolute`, `nodes_of` and `need_store`.
     """
     code = {name: absolute(words[name]) for name in ("env", "own_bots", "policy")}
     store = store_folder(words["store"]).absolute()
@@ -68,7 +79,9 @@ def players(address: str, words: dict[str, Any], meeting: Meeting) -> Iterator[P
     with connected(address, [Room(1.0, 0.0)]) as ray:
         from ray.util import ActorPool
 
-        nodes = nodes_of(ray, store, files_of(code))
+        with nonce_in(store) as nonce:
+            nodes = nodes_of(ray, nonce, files_of(code))
+        need_store(nodes, store)
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
         pool = ActorPool([actor.remote(os.getcwd(), words) for _ in range(max(1, cores))])

@@ -1,6 +1,6 @@
-"""A Ray cluster: the connection, and what its nodes are. All of them see the store's folder.
+"""A Ray cluster: the connection, what its nodes are, and which of them see the store's folder.
 
-Nothing of ours is pickled: what travels beside that folder is plain arguments, and answers as JSON.
+Nothing of ours is pickled: what travels is plain arguments, answers as JSON, and bytes of files.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ class Node:
 
     name: str
     room: Room
+    id: str = ""
+    """Ray's."""
+    sees_store: bool = True
 
 
 @contextlib.contextmanager
@@ -153,11 +156,11 @@ def files_of(given: Any) -> dict[str, str]:
     return {file: mark for one in each for file, mark in files_of(one).items()}
 
 
-def nodes_of(ray: Any, store: Path, files: Mapping[str, str]) -> list[Node]:
-    """The nodes of the cluster, each of which has this version and sees the store's folder and the files.
+@contextlib.contextmanager
+def nonce_in(store: Path) -> Iterator[Path]:
+    """A file in the store's folder by which a node knows that it sees that.
 
     Raises:
-        UsageError: one does not, or does not answer.
         StoreError: the folder cannot be written.
     """
     nonce, is_new = store / f".nonce-{secrets.token_hex(8)}", not store.exists()
@@ -167,7 +170,7 @@ def nodes_of(ray: Any, store: Path, files: Mapping[str, str]) -> list[Node]:
     except OSError as error:
         raise StoreError(f"{store}: cannot be written ({error.strerror}); {remedy_of(error)}") from None
     try:
-        return [_node(ray, node, store, nonce.name, files) for node in ray.nodes() if node["Alive"]]
+        yield nonce
     finally:
         nonce.unlink(missing_ok=True)
         if is_new:  # what is refused leaves nothing
@@ -175,25 +178,54 @@ def nodes_of(ray: Any, store: Path, files: Mapping[str, str]) -> list[Node]:
                 store.rmdir()
 
 
-def _node(ray: Any, node: Mapping[str, Any], store: Path, nonce: str, files: Mapping[str, str]) -> Node:
+def nodes_of(ray: Any, nonce: Path, files: Mapping[str, str]) -> list[Node]:
+    """The nodes of the cluster, each of which has this version and the files. One at least sees the store's folder.
+
+    nonce: of `nonce_in`.
+
+    Raises:
+        UsageError: one has not, or does not answer, or nobody sees the folder.
+    """
+    nodes = [_node(ray, node, nonce, files) for node in ray.nodes() if node["Alive"]]
+    need_store(nodes[:1] if not any(node.sees_store for node in nodes) else (), nonce.parent)
+    return nodes
+
+
+def need_store(nodes: Sequence[Node], store: Path) -> None:
+    """Refuses nodes that do not see the store's folder.
+
+    Raises:
+        UsageError: one does not.
+    """
+    for node in nodes:
+        if not node.sees_store:
+            raise UsageError(f"node {node.name}: it does not see the folder {store}; pass a --store that it shares")
+
+
+def on_node(node_id: str) -> dict[str, Any]:
+    """Options of what runs on that node, beside all that has a share of its cores."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    name, here = node["NodeManagerHostname"], NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-    task = ray.remote(_probe).options(num_cpus=0, scheduling_strategy=here, max_retries=0)
+    return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False)}
+
+
+def _node(ray: Any, node: Mapping[str, Any], nonce: Path, files: Mapping[str, str]) -> Node:
+    name = node["NodeManagerHostname"]
+    task = ray.remote(_probe).options(**on_node(node["NodeID"]), max_retries=0)
     try:
-        found = json.loads(ray.get(task.remote(str(store), nonce, dict(files)), timeout=PROBE_SECONDS))
+        given = str(nonce.parent), nonce.name, dict(files)
+        found = json.loads(ray.get(task.remote(*given), timeout=PROBE_SECONDS))
     except Exception as error:  # of Ray, or what its worker raised
         raise UsageError(
             f"node {name}: it cannot run league ({last_line(error)}); install the same version there, {__version__}"
         ) from None
     if (version := found["version"]) != __version__:
         raise UsageError(f"node {name}: it has league {version}, here is {__version__}; install the same version")
-    if found["nonce"] != nonce:
-        raise UsageError(f"node {name}: it does not see the folder {store}; pass a --store that all nodes share")
     if found["other"]:
         raise UsageError(f"node {name}: {found['other'][0]} is missing or another file there; copy it to that path")
     has = node["Resources"]
-    return Node(found["name"], Room(has.get("CPU", 0.0), has.get("GPU", 0.0)))
+    room = Room(has.get("CPU", 0.0), has.get("GPU", 0.0))
+    return Node(found["name"], room, node["NodeID"], found["nonce"] == nonce.name)
 
 
 def need_room(nodes: Sequence[Node], learners: Sequence[Room]) -> None:

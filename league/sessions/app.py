@@ -78,7 +78,7 @@ def train(
         learner: trains only this learner of the league, so that each can have a process of its own.
         on: trains the learners of the league on a Ray cluster, each in an actor of its own: the cluster's address,
             `HOST:PORT`, `ray://HOST:PORT` or `auto`, or `local` for one of this machine that ends with the call. All
-            its nodes have to see the store's folder.
+            nodes need this version of league; one of them has to see the store's folder.
         against: trains an exploiter of this frozen agent (`league.arena.agents.find_agent`), which meets it alone, and
             measures it in fresh matches: a lower bound of the agent's exploitability.
         games: the fresh matches of an exploiter, an even number; 400 if not given.

@@ -53,6 +53,9 @@ from league.training.returns import ReturnSize
 from league.training.run import Counters
 from league.types import BOT_PREFIX, Policy
 
+FETCH_SECONDS = 1.0
+"""Between two looks at what others ask, where no folder is shared."""
+
 
 class FileArtifactStore:
     """A `league.training.run.ArtifactStore` of files in the run's folder.
@@ -373,6 +376,7 @@ class LeagueArtifactStore(FileArtifactStore):
 
         One of exactly so many is written when its learner plays on, which may be before or after this one looks.
         """
+        self.store.fetch()
         others = [(role, row) for role, row in self.published() if row.run != self.row.run]
         if self._in_step:
             others = [(role, row) for role, row in others if row.step < steps]
@@ -380,6 +384,7 @@ class LeagueArtifactStore(FileArtifactStore):
 
     def behind(self, steps: int) -> list[str]:
         """The other learners of a league in step of which no state is saved yet at `steps` or later."""
+        self.store.fetch()
         learners = self.store.learners(self._learner.league) if self._in_step else []
         others = [self.store.find_run(learner.run) for learner in learners if learner.run != self.row.run]
         waited_for = [row.run for row in others if row.status != "finished"]
@@ -392,6 +397,13 @@ class LeagueArtifactStore(FileArtifactStore):
         """
         super().save_state(state)
         self._unpublished.clear()
+        self.store.push()
+
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """As `FileArtifactStore.is_asked_to_stop`."""
+        self.store.fetch(within=FETCH_SECONDS)
+        return super().is_asked_to_stop
 
     def _known(self) -> Iterable[SnapshotRow]:
         return [row for _, row in self.published()]

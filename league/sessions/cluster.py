@@ -1,7 +1,7 @@
 """A league over the machines of a Ray cluster: each learner is an actor, which trains as a process of its own does.
 
-All nodes see the store's folder. What travels beside it is plain arguments, and the result as JSON: nothing of ours is
-pickled. Ray starts an actor again, on another node where its own has gone, and it goes on from its last saved state.
+On a node that does not see the store's folder it trains in a mirror of it (`league.sessions.mirror`). Nothing of ours
+is pickled. Ray starts an actor again, on another node where its own has gone, and it goes on from its last saved state.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from league.errors import LeagueError, UsageError, command
 from league.pool import roster
 from league.runtime.cluster import (
     ClusterActor,
+    Node,
     Room,
     absolute,
     connected,
@@ -28,6 +29,8 @@ from league.runtime.cluster import (
     last_line,
     need_room,
     nodes_of,
+    nonce_in,
+    on_node,
     size,
 )
 from league.runtime.process import settings_kept
@@ -36,6 +39,7 @@ from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.folders import STOP, settings_of
 from league.sessions.leagues import LeagueResult, finished, learners_of, resume_league, written
+from league.sessions.mirror import Courier, store_of
 from league.sessions.plans import TrainResult
 from league.store import locks
 from league.store.files import store_folder
@@ -52,7 +56,7 @@ def train_on(call: Call) -> TrainResult:
     """Trains a league on the cluster `call.on`, a new one, or one that goes on, to its end or until it is stopped.
 
     Raises:
-        UsageError: Ray is not installed, there is no cluster, its nodes have another version or see another folder, or
+        UsageError: Ray is not installed, there is no cluster, its nodes have another version or none sees the store, or
             it is too small for the league; nothing has been written.
         LeagueError: a learner failed; the others are stopped, saved.
     """
@@ -60,8 +64,8 @@ def train_on(call: Call) -> TrainResult:
     code = {name: absolute(getattr(call, name)) for name in ("env", "bots", "sampler", "policy")}
     call = replace(call, **code, store=store_folder(call.store).absolute(), learner=None)
     room = _room_of(call)
-    with connected(address, room) as ray:
-        nodes = nodes_of(ray, Path(call.store), files_of(code))
+    with connected(address, room) as ray, nonce_in(Path(call.store)) as nonce:
+        nodes = nodes_of(ray, nonce, files_of(code))
         need_room(nodes, room)
         callback.say(f"on {address}: {', '.join(node.name for node in nodes)}")
         if call.resumes:
@@ -76,8 +80,9 @@ def train_on(call: Call) -> TrainResult:
         if not left:
             raise finished(store, league, [store.find_run(row.run) for row in rows])
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
-        tasks = {row.run: _task(ray, store, row, configs.get(row.run, ""), words) for row in left}
-        ends |= _train(ray, store, tasks, callback)
+        with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
+            tasks = {row.run: _task(ray, store, row, configs.get(row.run, ""), words, courier) for row in left}
+            ends |= _train(ray, store, tasks, callback)
     results = [end for row in rows if (end := ends[row.run]) is not None]
     is_finished = all(result.status == "finished" for result in results)
     return LeagueResult(
@@ -133,23 +138,24 @@ def _room(store: Store, row: LearnerRow) -> Room:
 class LearnerActor(ClusterActor):
     """Trains one learner of a league."""
 
-    def train(self, run: str, config: str, words: Mapping[str, Any]) -> str:
+    def train(self, run: str, config: str, words: Mapping[str, Any], courier: Mapping[str, str]) -> str:
         """Trains it to its end, from its last saved state where it has one.
 
         Args:
             run, config: as of `_ended`, since an earlier try may have come to the end.
             words: keywords of `Call`.
+            courier: as of `store_of`.
 
         Returns:
             As JSON `result`, or `error`: an exception would be pickled.
         """
         call, nobody = Call(resumes=run, **words), Callbacks(())
         try:
-            store = Store.open(Path(call.store))
-            if (result := _ended(store, run, config, call.words)) is None:
-                locks.take_over(store.path / run / locks.LOCK, nobody.say)
-                with settings_kept(), resume_league(store, call, nobody, config) as session:
-                    [result] = session.go().results
+            with store_of(run, Path(call.store), courier) as store:
+                if (result := _ended(store, run, config, call.words)) is None:
+                    locks.take_over(store.path / run / locks.LOCK, nobody.say)
+                    with settings_kept(), resume_league(store, call, nobody, config) as session:
+                        [result] = session.go().results
         except LeagueError as error:
             return json.dumps({"error": str(error)})
         return json.dumps({"result": {name: x for name, x in asdict(result).items() if name != "store"}})
@@ -186,12 +192,32 @@ def _train(ray: Any, store: Store, tasks: Mapping[str, Any], callback: Callbacks
     return {run: TrainResult(**{**end["result"], "signal": number, "store": store.path}) for run, end in ends.items()}
 
 
-def _task(ray: Any, store: Store, row: LearnerRow, config: str, words: Mapping[str, Any]) -> Any:
+@contextlib.contextmanager
+def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Where a node does not see the store a courier on one that does, this one if it can; what its learners hear."""
+    if all(node.sees_store for node in nodes):
+        yield {}
+        return
+    here, name = ray.get_runtime_context().get_node_id(), f"courier-{secrets.token_hex(4)}"
+    node = max((node for node in nodes if node.sees_store), key=lambda node: node.id == here)
+    actor = ray.remote(Courier).options(**on_node(node.id), name=name)
+    courier = actor.remote(os.getcwd(), str(nonce.parent), list(names))
+    try:
+        yield {"courier": name, "nonce": nonce.name}
+    finally:
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.get(courier.close.remote())
+            Store.open(nonce.parent).view.write_catalogue()
+
+
+def _task(
+    ray: Any, store: Store, row: LearnerRow, config: str, words: Mapping[str, Any], courier: Mapping[str, str]
+) -> Any:
     """A learner's training as Ray carries it out, again where its node goes away."""
     room, name = _room(store, row), f"{row.run}-{secrets.token_hex(4)}"
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}
     actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
-    return actor.remote(os.getcwd()).train.remote(row.run, config, dict(words))
+    return actor.remote(os.getcwd()).train.remote(row.run, config, dict(words), dict(courier))
 
 
 def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:

@@ -83,6 +83,17 @@ class Store(Reader):
         folder = store_folder(path)
         return _has_owner(folder) if folder.is_dir() else os.path.lexists(folder)
 
+    # A league whose nodes share no folder (`league.sessions.mirror`); one that all see needs neither.
+
+    def fetch(self, within: float = 0.0) -> None:
+        """Brings what others have written.
+
+        within: not where that was done in the last so many seconds.
+        """
+
+    def push(self) -> None:
+        """Sends what was written here."""
+
     # Evaluations.
 
     @contextmanager

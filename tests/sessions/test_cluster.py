@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,7 +126,7 @@ def test_a_node_that_differs_is_refused(
     monkeypatch.setattr(ray, "remote", lambda _: _Remote())
     node = {"NodeManagerHostname": "there", "NodeID": "0" * 56, "Resources": {"CPU": 2.0}}
     with pytest.raises(UsageError, match=words):
-        cluster._node(ray, node, tmp_path, "n", {})
+        cluster.need_store([cluster._node(ray, node, tmp_path / "n", {})], tmp_path)
     assert json.loads(cluster._probe(str(tmp_path), "n", {str(tmp_path / "mine.py"): "0"})) == {
         **{"version": __version__, "nonce": "", "other": [str(tmp_path / "mine.py")]},
         **{key: value for key, value in json.loads(cluster._probe(".", "n", {})).items() if key in ("name", "python")},
@@ -204,7 +207,8 @@ class _Fake:
 
 def test_a_new_store_in_which_another_process_writes_stays(tmp_path: Path) -> None:
     store = tmp_path / "s"
-    assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), store, {}) == []
+    with cluster.nonce_in(store) as nonce:
+        assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), nonce, {}) == []
     assert [path.name for path in store.iterdir()] == ["theirs"]
 
 
@@ -232,7 +236,7 @@ def test_finished_learners_are_skipped(tmp_path: Path) -> None:
     assert train(tmp_path, path=path, learner="main")[0].status == "finished"
     store = tmp_path / "league.duckdb"
     words = {"store": str(tmp_path), "device": "cpu", "overrides": []}
-    again = json.loads(sessions.LearnerActor(os.getcwd()).train("L.main", "", words))["result"]
+    again = json.loads(sessions.LearnerActor(os.getcwd()).train("L.main", "", words, {}))["result"]
     assert (again["status"], again["steps"]) == ("finished", 896)
     for result in (train(tmp_path, path=path, on="local")[0], league.resume("L", steps=1024, on="local", store=store)):
         steps = result.learners[0].steps
@@ -292,3 +296,48 @@ def test_nodes_that_are_killed_lose_and_double_nothing(whole: Path, tmp_path: Pa
         assert training.result()[0].status == "finished"
     assert len(killed) == 5, killed
     need_alike(whole, tmp_path)
+
+
+@contextmanager
+def node_apart(address: str, store: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A node with mounts and processes of its own, where the store's folder is an empty one."""
+    script = 'mount -t tmpfs none "$1" && exec "$0" -m ray.scripts.scripts start --address "$2" --num-cpus 3 --block'
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
+    before = sum(node["Alive"] for node in ray.nodes())
+    node = subprocess.Popen([*alone, "sh", "-c", script, sys.executable, store, address], stdout=subprocess.DEVNULL)
+    try:
+        while sum(node["Alive"] for node in ray.nodes()) == before:
+            if node.poll() is not None:
+                pytest.skip("no node with mounts of its own can be made here")
+            time.sleep(0.2)
+        yield node
+    finally:
+        node.kill()
+        node.wait()
+
+
+@pytest.mark.slow
+def test_nodes_that_share_no_folder_train_what_one_process_does(whole: Path, tmp_path: Path, nodes: Any) -> None:
+    """Twice the learners' node is killed; they go on, on one that sees the store and again on one that does not."""
+    path, store = write(tmp_path, IN_STEP), tmp_path / "store"
+    store.mkdir()
+    ray.init(nodes.address, log_to_driver=False)
+    try:
+        with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+            apart, marks = stack.enter_context(node_apart(nodes.address, store)), [640, 256]
+            training = pool.submit(train, store, path=path, on=nodes.address)
+            while not training.done():
+                if marks and (store / "L.main" / "snapshots" / f"{marks[-1]:010d}").exists():
+                    if marks.pop() == 256:
+                        shared = nodes.add_node(num_cpus=3)
+                        apart.kill()
+                    else:
+                        stack.enter_context(node_apart(nodes.address, store))
+                        nodes.remove_node(shared, allow_graceful=False)
+                time.sleep(0.1)
+            assert training.result()[0].status == "finished"
+        assert not marks
+    finally:
+        ray.shutdown()
+    need_alike(whole, store)
+    assert Store.open(store).view.owners() and not [*store.glob(".nonce-*")]
