@@ -482,7 +482,7 @@ TRAPS = {
     "collector": "import gc; gc.disable(); gc.set_threshold(1); gc.set_debug(gc.DEBUG_STATS)",
     "blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])",
     "limit": "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (0, r.getrlimit(r.RLIMIT_FSIZE)[1]))",
-    "alarm": "signal.setitimer(signal.ITIMER_REAL, 0.01)",
+    "alarm": "signal.setitimer(signal.ITIMER_REAL, 0.3)",
     "trace": "sys.settrace(lambda *given: None); sys.setprofile(lambda *given: None)",
     "processes": "import resource as r; r.setrlimit(r.RLIMIT_NPROC, (99, r.getrlimit(r.RLIMIT_NPROC)[1]))",
     "fork": "if os.getpid() == FIRST: os.fork()",
