@@ -287,7 +287,7 @@ def test_nodes_that_are_killed_lose_and_double_nothing(whole: Path, tmp_path: Pa
     with ThreadPoolExecutor(1) as pool:  # Ray begins nodes in the main thread alone
         training = pool.submit(train, tmp_path, path=path, on=nodes.address)
         while len(killed) < 5 and not training.done():
-            runs = Store.open(tmp_path / "league.duckdb").runs() if (tmp_path / "L.main").exists() else []
+            runs = Store.open(tmp_path / "league.duckdb").runs() if (tmp_path / "L" / "run.json").exists() else []
             if (steps := sum(row.steps for row in runs)) >= 256 * (1 + len(killed)):
                 nodes.remove_node(there.pop(0), allow_graceful=False)
                 there.append(nodes.add_node(num_cpus=3))
