@@ -9,23 +9,20 @@ import os
 import random
 import sys
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 PROTOCOL = 1
 
 
-class MatchPlayer(Protocol):
-    """Plays one match."""
-
-    def act(self, obs: list[float], mask: list[int]) -> Any:
-        """An action, as a number or numbers."""
-
-
-Opened = Callable[[int], Any]
-"""Makes a player of a match's seed."""
+Act = Callable[[list[float], list[int]], Any]
+"""(obs, mask) -> an action, as a number or numbers."""
+Watch = Callable[[list[float]], object]
+Opened = Callable[[int], tuple[Act, Watch | None]]
+"""What decides in a match of that seed, and what looks on while it waits."""
 
 
 def main() -> None:
@@ -47,13 +44,13 @@ def main() -> None:
             players[row], counts[row] = make(seed), [seed, 0]
             continue
         elif "watch" in message:
-            players[message["watch"]].watch(message["obs"])
+            players[message["watch"]][1](message["obs"])
             continue
         else:
             row = message["act"]
             counts[row][1] += 1
             _seed(*counts[row])
-            action = players[row].act(message["obs"], message["mask"])
+            action = players[row][0](message["obs"], message["mask"])
             say = {"act": row, "action": np.asarray(action).ravel().tolist()}
         answers.write(json.dumps(say) + "\n")
 
@@ -73,53 +70,27 @@ class Struct(dict[str, Any]):
     __getattr__ = dict.__getitem__
 
 
-class KaggleAgent:
-    """The last function of a main.py, in a namespace of its own."""
+def open_kaggle(path: str, game: Mapping[str, Any]) -> Opened:
+    """A main.py in the form of Kaggle; its globals are a match's own."""
+    sys.path.insert(0, os.path.dirname(path))
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    configuration = Struct(actTimeout=game["seconds"], game=game["game"], action=Struct(game["action"]))
 
-    def __init__(self, code: Any, path: str, game: Mapping[str, Any]) -> None:
+    def make(seed: int) -> tuple[Act, None]:
         space: dict[str, Any] = {"__name__": "main", "__file__": path}
         exec(code, space)  # noqa: S102  # this user has named the file
         own = [x for x in space.values() if inspect.isfunction(x) and x.__code__.co_filename == path]
         if not own:
             sys.exit(f"{path} defines no function; end it with agent(observation, configuration)")
-        self._agent, self._step = own[-1], 0
-        self._count = self._agent.__code__.co_argcount
-        self._configuration = Struct(actTimeout=game["seconds"], game=game["game"], action=Struct(game["action"]))
+        agent, steps, takes = own[-1], count(), own[-1].__code__.co_argcount
 
-    def act(self, obs: list[float], mask: list[int]) -> Any:
-        """See `MatchPlayer.act`."""
-        observation = Struct(obs=obs, mask=mask, step=self._step)
-        self._step += 1
-        return self._agent(*(observation, self._configuration)[: self._count])
+        def act(obs: list[float], mask: list[int]) -> Any:
+            return agent(*(Struct(obs=obs, mask=mask, step=next(steps)), configuration)[:takes])
 
+        return act, None
 
-def open_kaggle(path: str, game: Mapping[str, Any]) -> Opened:
-    """A main.py in the form of Kaggle; its globals are a match's own."""
-    sys.path.insert(0, os.path.dirname(path))
-    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
-    KaggleAgent(code, path, game)
-    return lambda seed: KaggleAgent(code, path, game)
-
-
-class Sb3Agent:
-    """A policy of stable-baselines3 that plays its likeliest action."""
-
-    def __init__(self, policy: Any) -> None:
-        self._policy, self._state, self._is_first = policy, None, True
-        self._takes_masks = "action_masks" in inspect.signature(policy.predict).parameters
-
-    def act(self, obs: list[float], mask: list[int]) -> Any:
-        """See `MatchPlayer.act`."""
-        space = self._policy.observation_space
-        seen = np.array(obs, space.dtype).reshape(space.shape)
-        given: dict[str, Any] = {"state": self._state, "deterministic": True}
-        if self._takes_masks:
-            given["action_masks"] = np.array(mask, np.bool_)
-        else:
-            given["episode_start"] = np.array([self._is_first])
-        action, self._state = self._policy.predict(seen, **given)
-        self._is_first = False
-        return action
+    make(0)
+    return make
 
 
 def open_sb3(path: str, game: Mapping[str, Any]) -> Opened:
@@ -136,43 +107,46 @@ def open_sb3(path: str, game: Mapping[str, Any]) -> Opened:
         sys.exit(f"{path} has no policy; save it by model.save()")
     space, given = data["observation_space"], data.get("policy_kwargs") or {}
     if int(np.prod(space.shape)) != game["obs_size"]:
-        sys.exit(
-            f"{path} observes {space.shape}, and {game['game']} shows {game['obs_size']} numbers; train it on that"
-        )
+        own = f"{path} observes {space.shape}"
+        sys.exit(f"{own}, and {game['game']} shows {game['obs_size']} numbers; train it on these")
     more = {"use_sde": data["use_sde"]} if data.get("use_sde") else {}
     policy = data["policy_class"](space, data["action_space"], lambda _: 0.0, **more, **given)
     policy.load_state_dict(tensors["policy"])
     policy.set_training_mode(False)
-    return lambda seed: Sb3Agent(policy)
+    takes_masks = "action_masks" in inspect.signature(policy.predict).parameters
 
+    def make(seed: int) -> tuple[Act, None]:
+        state, is_first = None, True
 
-class ExportAgent:
-    """An exported agent that samples its actions, as in training."""
+        def act(obs: list[float], mask: list[int]) -> Any:
+            nonlocal state, is_first
+            more = {"action_masks": np.array(mask, np.bool_)} if takes_masks else {}
+            seen, begins = np.array(obs, space.dtype).reshape(space.shape), np.array([is_first])
+            action, state = policy.predict(seen, state=state, episode_start=begins, deterministic=True, **more)
+            is_first = False
+            return action
 
-    def __init__(self, agent: Any) -> None:
-        self._agent = agent
+        return act, None
 
-    def act(self, obs: list[float], mask: list[int]) -> Any:
-        """See `MatchPlayer.act`."""
-        return self._agent.act(obs, mask or None)
-
-    def watch(self, obs: list[float]) -> None:
-        """See `LeagueAgent.watch`."""
-        self._agent.watch(obs)
+    return make
 
 
 def open_export(path: str, game: Mapping[str, Any]) -> Opened:
-    """A folder of `league export --format onnx` or `submission`; no code in it runs."""
+    """A folder of `league export --format onnx` or `submission`, which samples its actions; no code in it runs."""
     from league.snapshots.league_agent import LeagueAgent
 
     try:
-        first = LeagueAgent(path)
+        name = LeagueAgent(path).manifest["game"]["name"]
     except (OSError, ValueError, KeyError, ImportError) as error:
         sys.exit(f"{path} is no export of --format onnx or submission that can be read here ({error})")
-    name = first.manifest["game"]["name"]
     if name != game["game"]:
         sys.exit(f"{path} plays {name}, not {game['game']}; name an agent of this game")
-    return lambda seed: ExportAgent(LeagueAgent(path, seed=seed))
+
+    def make(seed: int) -> tuple[Act, Watch]:
+        agent = LeagueAgent(path, seed=seed)
+        return lambda obs, mask: agent.act(obs, mask or None), agent.watch
+
+    return make
 
 
 OPEN: dict[str, Callable[[str, Mapping[str, Any]], Opened]] = {

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -158,7 +157,7 @@ class StatefulPolicy(BotPolicy):
     """
 
     def __init__(self, name: str, host: Host, choices: ActionChoices, device: torch.device, spec: GameSpec) -> None:
-        super().__init__(name, _unused, choices, device)
+        super().__init__(name, lambda *seen: None, choices, device)
         self.host, self.spec = host, spec
         self._num_matches, self._free = 0, list[int]()
         self._notes: Counter[tuple[str, str]] = Counter()
@@ -294,7 +293,3 @@ class StatefulPolicy(BotPolicy):
 def forfeited_rows(state: object) -> BoolArray | None:
     """(N,): the rows of a policy's state whose match its bot has forfeited; None: it can forfeit none."""
     return state.is_forfeited if isinstance(state, Histories) else None
-
-
-def _unused(*given: Any) -> npt.NDArray[Any]:
-    raise NotImplementedError

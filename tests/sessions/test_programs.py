@@ -22,7 +22,7 @@ from league.envs import registry
 from league.envs.matches.mixtures import choices_of
 from league.errors import ConfigError, LeagueError, UsageError
 from league.play import programs
-from league.runtime.cluster import files_of
+from league.runtime.cluster import absolute
 from league.snapshots.league_agent import LeagueAgent
 from league.store.store import Store
 from league.testing import check_parts
@@ -272,4 +272,4 @@ def test_an_export_plays_as_its_agent(kind: Any) -> None:
 @pytest.mark.parametrize("address", ["p=program:./bot.py", "program:env x=1", "sb3:model.zip"])
 def test_a_program_is_refused_on_a_cluster(address: str) -> None:
     with pytest.raises(UsageError, match="a program plays on one machine alone; leave it or --on out"):
-        files_of([None, address])
+        absolute([None, address])
