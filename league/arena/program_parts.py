@@ -19,7 +19,7 @@ PROGRAM = "program"
 RUN = {
     "kaggle": "a main.py in the form of Kaggle, with a function agent(observation, configuration) last",
     "sb3": "a model of stable-baselines3, saved as a zip",
-    "export": "a folder that `league export --format onnx` or `--format submission` wrote",
+    "export": "a folder that `league export AGENT OUT --format onnx` wrote, or its submission",
 }
 """Files that `league.arena.bot_runner` plays, by scheme."""
 RUNNER_SECONDS = 60.0

@@ -705,10 +705,18 @@ IMPORTERS = (
     *("league/__init__.py", "envs/registry.py", "envs/adapters/__init__.py", "benchmarks/peers/__main__.py"),
     *("envs/sources.py", "envs/adapters/gymnasium.py", "envs/adapters/pettingzoo.py"),
 )
-ALLOWED = {*((file, "importlib.import_module") for file in IMPORTERS), ("envs/sources.py", "compile")}
+ALLOWED = {
+    *((file, "importlib.import_module") for file in IMPORTERS),
+    *(
+        ("envs/sources.py", "compile"),
+        ("league/arena/bot_runner.py", "compile"),
+        ("league/arena/bot_runner.py", "exec"),
+    ),
+}
 """Modules that import by a name of their own tables, so that a library is loaded only when it is used; and the door for
 games, a library's among them, whose code runs only where its user has named it. That door compiles the file of a class
-that its user has passed, to compare it with what runs; the result is not run."""
+that its user has passed, to compare it with what runs; the result is not run. The runner of a bot's process runs the
+main.py that its user has named."""
 
 
 def offences(source: str) -> list[str]:
