@@ -29,7 +29,7 @@ def process_kept(*, may_draw: bool = False) -> Iterator[None]:
 
 @contextmanager
 def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iterator[None]:
-    """Makes one line of whatever a game's own code raises within, and sends what it prints to stderr.
+    """Within it an exception of a game's code becomes one line, and what the code prints goes to stderr.
 
     Settings of the process that it changes are put back.
 

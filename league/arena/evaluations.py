@@ -77,7 +77,7 @@ def evaluate(
         bots, policy: custom parts, as for `league.train`, that are met first here or must be named again.
         device: where nets run.
         on: a Ray cluster whose cores play, as of `league.train`; the games are others than those of one process, and
-            the same whatever the cluster's size.
+            the same for any size of the cluster.
         store: its folder.
         say: receives a line when play begins, after all checks.
 

@@ -132,10 +132,7 @@ def play(
                 view.pull()
                 for family in families:
                     family.watch(watching)
-            forfeits = np.zeros(batch.controllers.shape, np.bool_)
-            for family in families:
-                family.mark(forfeits)
-            ended = matches.finish(playing, forfeits)
+            ended = matches.finish(playing, _forfeits(families, batch))
             advance(count.name, count.done + len(matches.results), count.total, count.steps + spent)
             for family in families:
                 family.clear(ended)
@@ -198,6 +195,14 @@ def shares(counts: Sequence[int], device: torch.device) -> list[int]:
         if sum(slots) * width <= MAX_ENTRIES * sum(counts):
             return slots
         width -= 1
+
+
+def _forfeits(families: Sequence[_Family], batch: MatchBatch) -> BoolArray:
+    """(B, S): the seats that have forfeited their matches."""
+    forfeits = np.zeros(batch.controllers.shape, np.bool_)
+    for family in families:
+        family.mark(forfeits)
+    return forfeits
 
 
 class _Family:

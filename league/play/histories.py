@@ -13,14 +13,15 @@ import torch
 from torch import Tensor
 
 from league.play.bots import ActionChoices, BotPolicy
+from league.play.seats import FORFEIT
 from league.runtime.rows import draw_integers
 from league.types import BoolArray, FloatArray, GameSpec, Mask
 
 UNSEEDED = -1
 WATCHED, DECIDED = 1, 2
-FORFEIT, REPLAY = "forfeit", "replay"
-"""Kinds of events."""
-OTHERWISE = "answers otherwise than before: its matches may go on as nobody has played them"
+REPLAY = "replay"
+"""A kind of events, as is `FORFEIT`."""
+OTHERWISE = "answers otherwise than before, so its matches may go on in another way"
 
 
 class Look(NamedTuple):
@@ -44,7 +45,7 @@ class Host(Protocol):
         """Matches whose bot knows what they have shown so far."""
 
     def begin_step(self) -> None:
-        """A decision of all matches begins, in which so many of them may interrupt others."""
+        """A decision of all matches begins; ends of processes are counted anew."""
 
     def begin(self, seeds: Mapping[int, int]) -> dict[int, Failure]:
         """A new bot for each match, which has this seed; it is live unless it fails."""

@@ -99,7 +99,7 @@ class InstanceHost:
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function can be called with `count` arguments."""
     try:
         signature.bind(*range(count))
     except TypeError:

@@ -218,7 +218,7 @@ class ProgramHost:
         name: in errors.
         program: what is started.
         spec: the game's.
-        num_processes: matches are dealt out to so many.
+        num_processes: among which matches are dealt out.
     """
 
     def __init__(self, name: str, program: Program, spec: GameSpec, num_processes: int = 1) -> None:

@@ -24,7 +24,7 @@ from league.types import (
 )
 
 FORFEIT = "forfeit"
-"""The end reason of a match that a program has forfeited."""
+"""The end reason of a match that a program has forfeited, and the kind of its event."""
 PLAYED = ("actions", "is_finite")
 """What the nets write, in the order in which it is sent."""
 

@@ -20,7 +20,7 @@ from league.runtime.process import python
 FOLDER = "LEAGUE_RANKS"
 """In the environment of ranks that `launched` started: the folder by which they meet."""
 NOTICE_SECONDS = 10.0
-"""After the death of a rank, until this process is told to stop whatever it does."""
+"""After the death of a rank, until this process gets SIGTERM."""
 END_SECONDS = 5.0
 """That the other ranks have to end by themselves."""
 CODE = "import league.__main__\nleague.__main__.main()"

@@ -131,7 +131,7 @@ def _tensor(data: bytes) -> Tensor:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Within it a failed collective is told as what it mostly means.
+    """Within it a failed collective becomes an error that says why, as far as that is known here.
 
     Raises:
         LostRank: with how the rank ended, where that is known here.

@@ -1,5 +1,5 @@
-"""Draws by row: what a row of a run draws is a function of the run's seed, the row's number and the step, whatever
-process plays it, so that any number of ranks plays the same games."""
+"""Draws by row: a function of the run's seed, the row's number and the step, so that any number of ranks plays the same
+games."""
 
 from __future__ import annotations
 

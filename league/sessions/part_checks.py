@@ -16,8 +16,8 @@ from league.envs import registry
 from league.envs.matches.mixtures import choices_of
 from league.envs.user_code import failing
 from league.errors import ConfigError, ContractError
-from league.play.histories import FORFEIT
 from league.play.programs import GUIDE, make_bot
+from league.play.seats import FORFEIT
 from league.policies.policy_checks import check_policy
 from league.pool.samplers import Beginning, probabilities
 from league.runtime.process import settings_kept

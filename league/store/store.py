@@ -88,7 +88,7 @@ class Store(Reader):
     def fetch(self, within: float = 0.0) -> None:
         """Brings what others have written.
 
-        within: not where that was done in the last so many seconds.
+        within: seconds; nothing happens where it was done less than these ago.
         """
 
     def push(self) -> None:

@@ -72,8 +72,8 @@ class Learner:
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
         self._magnet = Magnet(policy) if config.magnet else None
-        self._is_standardising = getattr(policy, "standardise", policy) is not None
-        """Whether the network keeps statistics of observations: a `Standardising` one with nothing to do has None."""
+        self._has_statistics = isinstance(policy, Standardising) and getattr(policy, "standardise", policy) is not None
+        """Whether the network keeps statistics of observations; an `ActorCritic` may have nothing to standardise."""
         self._kept = LastFinite(self._parameters, self.optimizer)
         self._graphs: StepGraphs[Minibatch, Tensor] | None = None
 
@@ -161,7 +161,7 @@ class Learner:
             if problem:
                 raise self._sick(problem, whole)
             observed = rollout.obs
-            if ranks is not None and self._is_standardising:
+            if ranks is not None and self._has_statistics:
                 observed = ranks.whole(observed, rollout.segments)
         except BaseException:  # the weights that a run is saved with are those of its last whole update
             self._kept.restore()

@@ -42,7 +42,7 @@ class Together:
     Args:
         ranks: this process among them.
         run: its parts.
-        pool: on rank 0 the run's, elsewhere one that is told whom rows may meet.
+        pool: on rank 0 the run's, elsewhere one that follows it (`Pool.follow`).
     """
 
     def __init__(self, ranks: Ranks, run: Run, pool: Pool) -> None:
