@@ -45,7 +45,7 @@ class Host(Protocol):
         """Matches whose bot knows what they have shown so far."""
 
     def begin_step(self) -> None:
-        """A decision of all matches begins; ends of processes are counted anew."""
+        """A decision of all matches begins; the count of processes that ended starts at 0."""
 
     def begin(self, seeds: Mapping[int, int]) -> dict[int, Failure]:
         """A new bot for each match, which has this seed; it is live unless it fails."""
