@@ -13,6 +13,9 @@ from itertools import pairwise
 from math import hypot, isfinite
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 Point = tuple[float, float]
 Colour = tuple[int, ...]
 """Red, green, blue and, where it is not opaque, alpha; 0 to 255 each."""
@@ -149,6 +152,20 @@ def problem_of(drawing: object) -> str:
         if not all(map(isfinite, (*shape.points, shape.width, shape.most))):
             return f"shape {number} ({shape.kind}) has a number that is not finite: {shape.points}"
     return ""
+
+
+def as_picture(found: Any) -> npt.NDArray[np.uint8]:
+    """What a game's `render` gave as a picture (height, width, 3) uint8.
+
+    Raises:
+        TypeError: it is none.
+    """
+    picture = np.asarray(found)
+    is_shaped = picture.ndim == 3 and picture.shape[-1] == 3 and picture.size > 0
+    if not is_shaped or picture.dtype.kind not in "iu" or picture.min() < 0 or picture.max() > 255:
+        what = f"an array {picture.shape} of {picture.dtype}" if picture.ndim else type(found).__name__
+        raise TypeError(f"render() gave {what}, and must give an array (height, width, 3) of numbers from 0 to 255")
+    return picture.astype(np.uint8, copy=False)
 
 
 def colour_text(colour: Colour | None) -> str:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -270,14 +271,29 @@ def as_known(error: BaseException) -> LeagueError | None:
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames]
         loaded = [name for name, frame in zip(packages, frames, strict=True) if frame.f_code.co_name == "<module>"]
+        if any(str(frame.f_globals.get("__name__")).startswith("importlib.metadata") for frame in frames):
+            words = f"{_broken()}: what it says as an installed package cannot be read: {described(error)[:300]}"
+            return LeagueError(f"{words}; install it again, or uninstall it")
         if loaded and packages[-1] == loaded[-1] not in ("league", "__main__"):
             words = f"{loaded[-1]} cannot be loaded: {described(error)[:300]}"
             return LeagueError(f"{words}; see to its environment variables, or install it again")
         return None
     if error.errno == errno.ENAMETOOLONG:  # whichever path it was that was given
         return UsageError(f"{error.filename}: the name is too long; pass a shorter one")
+    if error.errno == errno.ENOENT and error.filename is None:  # as of `os.getcwd`
+        return LeagueError("the working folder is gone; go to another one, then try again")
     where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes | os.PathLike) else "stdout or a file"
     return LeagueError(f"{where}: {error.strerror or error}; {remedy_of(error)}")
+
+
+def _broken() -> str:
+    """The first installed distribution whose metadata or entry points cannot be read."""
+    for dist in distributions():
+        try:
+            _ = dist.metadata, dist.version, [point.module for point in dist.entry_points]
+        except Exception:
+            return str(getattr(dist, "_path", dist))
+    return "an installed distribution"
 
 
 def remedy_of(error: OSError) -> str:
@@ -336,7 +352,13 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     So is what it raises as the process ends, and `os._exit` in it is a `SystemExit`, which can be caught.
     """
     usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
-    leave, process = os._exit, os.getpid()
+    leave, abort, process = os._exit, os.abort, os.getpid()
+
+    def abort_caught() -> None:
+        caller = sys._getframe(1)
+        if os.getpid() == process and is_users(str(caller.f_globals.get("__name__")), caller.f_code.co_filename):
+            raise SystemExit("os.abort")
+        abort()
 
     def exit_caught(status: int) -> None:
         caller = sys._getframe().f_back
@@ -358,9 +380,10 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
     os._exit = exit_caught  # type: ignore[assignment]  # it returns as Python ends
+    os.abort = abort_caught  # type: ignore[assignment]
     try:
         yield
     finally:
         threading.excepthook, sys.unraisablehook = usual
-        os._exit = leave
+        os._exit, os.abort = leave, abort
         atexit.register(setattr, sys, "unraisablehook", hook)  # the last that is registered is called first

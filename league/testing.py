@@ -24,11 +24,13 @@ from league.envs.contract.steps import need
 from league.envs.contract.traces import act, outputs
 from league.envs.matches.match import MatchGame
 from league.envs.matches.mixtures import choices_of
-from league.errors import ContractError, UsageError, code_told, nearest
+from league.errors import ContractError, UsageError, code_told, nearest, shortened
 from league.play.bots import BotPolicy
 from league.play.instances import is_stateful
 from league.play.programs import Program, make_bot
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns
+from league.types.arguments import typed
+from league.types.schema import MAX_SEED, check_number
 
 if TYPE_CHECKING:
     from league.types import Policy
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_parts", "check_policy"]
 
 
+@typed
 @code_told()
 def check_game(
     game: object,
@@ -61,6 +64,7 @@ def check_game(
         ContractError: the first rule that it breaks, with row, seat, step and column.
         ConfigError: no such game or option.
     """
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")
     entered, chosen = _entered(game, options)
     if quick:
         check_quickly(entered, chosen)
@@ -68,6 +72,7 @@ def check_game(
     return check_deeply(entered, chosen, seed=seed, say=say)
 
 
+@typed
 @code_told()
 def check_bot(
     game: object,
@@ -95,6 +100,7 @@ def check_bot(
         UsageError: no such bot.
         ConfigError: no such game or option.
     """
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")
     entered, chosen = _entered(game, options)
     name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
     seats = f"bot {name} of {entered}"
@@ -121,6 +127,7 @@ def check_bot(
         )
 
 
+@typed
 @code_told()
 def check_parts(
     game: object,
@@ -146,6 +153,7 @@ def check_parts(
         ContractError, GuardError, MatchError: the first rule that one breaks.
         ConfigError: no such game, option or part.
     """
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")
     from league.arena import parts
     from league.sessions.part_checks import try_parts
 
@@ -159,6 +167,7 @@ def check_parts(
     return tuple(f"{part.kind} {part.name}" for part in given.parts)
 
 
+@typed
 @code_told()
 def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 12, seed: int = 0) -> None:
     """Holds a network to `league.types.Policy` for a game.
@@ -176,7 +185,11 @@ def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 
     Raises:
         ContractError: the first rule that it breaks.
     """
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")
     from league.policies.policy_checks import check_policy as check
+
+    if not isinstance(spec, GameSpec):
+        raise UsageError(f"spec={shortened(repr(spec))}: must be a league.types.GameSpec, as a game's spec gives it")
 
     check(policy, spec, rows=rows, steps=steps, seed=seed)
 

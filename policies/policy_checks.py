@@ -53,6 +53,14 @@ class Checker:
         self._name = f"policy {type(policy).__name__}"
         for method in METHODS:
             self.need(callable(getattr(policy, method, None)), f"has no method {method}() (league.types.Policy)")
+        for name, parameter in policy.named_parameters():
+            self.need(
+                parameter.dtype is torch.float32,
+                f"makes its parameter {name} of {parameter.dtype}, not torch.float32; leave torch's default type alone",
+            )
+        for name, buffer in getattr(policy, "named_buffers", dict)():
+            finite = not buffer.is_floating_point() or buffer.isfinite().all()
+            self.need(finite, f"has a buffer {name} with numbers that are not finite; give it finite ones")
         self.device = next(iter(policy.parameters()), torch.zeros(0)).device
         source = torch.Generator().manual_seed(seed)
         nearest = min(max(0.0, spec.obs_range[0]), spec.obs_range[1])

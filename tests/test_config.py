@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from league import config as config_module
 from league.config import SOURCE, agents, fingerprint, from_json, load, presets, stages, to_json
+from league.config.layers import read_toml
 from league.config.updates import (
     check,
     check_rewards,
@@ -169,6 +170,13 @@ def test_layers_apply_in_order(tmp_path: Path) -> None:
     config = load(overrides=sets)
     assert config.pool.groups == {"hard": ["bot:based", "bot:zoner"]}
     assert config.pool.mix == {"self_play": 0.8, "bot:based": 0.0, "bot:constant": 0.05, "hard": 0.15}
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """As editors of Windows write it."""
+    path = tmp_path / "c.toml"
+    path.write_text("[learner]\nclip = 0.3\n", encoding="utf-8-sig")
+    assert read_toml(path, "--config") == {"learner": {"clip": 0.3}}
 
 
 def test_override_values_are_toml_or_words() -> None:

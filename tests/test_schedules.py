@@ -79,6 +79,7 @@ def test_settings_keep_their_schedules() -> None:
         ("learner.learning_rate={-5=1e-3}", "'-5' is no step from 0"),
         ("learner.learning_rate={10=1e-3, 1_0=1e-4}", "'1_0' is no step .* of its own"),
         ("learner.learning_rate={0='much'}", "at step 0 is 'much', no number"),
+        ("learner.learning_rate={0=inf, 5=1}", "at step 0 is inf, no finite number"),
         ("learner.learning_rate={}", "has 0 points"),
         ("learner.epochs={0=1.5}", "at step 0 is 1.5, no whole number"),
         ("pool.live_nets={0=2, 100=4}", r"pool.live_nets cannot move with the steps; of \[pool\] recent_window can"),

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from math import isfinite
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -52,6 +53,11 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
     where = f"gymnasium:{rest}"
     name, keywords = parse_call(where, file_of("gymnasium", rest)[1].removeprefix(":"))
     spec = _spec(where, name, module)
+    threshold: Any = spec.reward_threshold
+    if threshold is not None and (type(threshold) not in (int, float) or not isfinite(threshold)):
+        raise ConfigError(
+            f"{where}: its reward_threshold={threshold!r} must be a finite number or None; mend where it is registered"
+        )
     source = _GymEnvironment(where, spec, keywords)
     known = keywords_of(_creator(where, spec), {**spec.kwargs, **keywords})
     own = {

@@ -14,13 +14,22 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.random import mtrand
 
+from league.errors import UsageError, quoted
+
 SHOWS = "LEAGUE_GAME_OUTPUT"
 """The variable of the environment that lets games of libraries print: `on`."""
 
 
 def is_shown() -> bool:
-    """Whether what games print is to be seen."""
-    return os.environ.get(SHOWS) == "on"
+    """Whether what games print is to be seen.
+
+    Raises:
+        UsageError: the variable is neither `on` nor `off`.
+    """
+    setting = os.environ.get(SHOWS, "")
+    if setting not in ("", "on", "off"):
+        raise UsageError(f"{SHOWS}={quoted(setting)}: must be on or off; unset it to see nothing")
+    return setting == "on"
 
 
 @contextlib.contextmanager

@@ -127,8 +127,6 @@ class ZooMatch(Match):
         except Exception as error:
             where = f" ({line})" if (line := users_line(error)) else ""
             raise MatchError(f"{self.name} cannot be drawn: {described(error)}{where}; mend it") from error
-        if picture.ndim != 3 or picture.shape[-1] != 3:
-            raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture
 
     def _play(self, actions: dict[int, Any]) -> None:

@@ -154,7 +154,9 @@ def has_box2d(env: Any) -> bool:
 def failed(where: str, error: Exception, given: Mapping[str, Any] | None = None) -> LeagueError:
     """What an environment's code raised: a setting's error if something is not installed or keywords are given."""
     kind = ConfigError if given or isinstance(error, ModuleNotFoundError) else CodeError
-    return kind(f"env={where}: {reason(error)}{_with(given)}{line_of(error)}")
+    step = "then try again" if isinstance(error, ModuleNotFoundError) else "mend it"
+    step = f"change {' or '.join(given)}, or mend it" if given else step
+    return kind(f"env={where}: {reason(error)}{_with(given)}{line_of(error)}; {step}")
 
 
 def _with(given: Mapping[str, Any] | None) -> str:

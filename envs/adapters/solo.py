@@ -19,6 +19,7 @@ from league.envs.adapters.actions import Acts, mask_of, need_mask
 from league.envs.adapters.isolation import BOTH, Apart, Drawn, silent
 from league.envs.adapters.replies import SOLO, begun, flag_of, giving, reward_of, stepped
 from league.envs.adapters.spaces import Seen
+from league.envs.drawing import as_picture
 from league.envs.matches.choices import Choices
 from league.envs.matches.match import Match
 from league.envs.matches.row import RANDOM, BatchRules, MatchError
@@ -112,7 +113,7 @@ class Copy:
     def render(self) -> npt.NDArray[np.uint8]:
         """Its picture, of a copy that was made to be drawn."""
         with silent(), self._apart:
-            return np.asarray(self._env.render(), np.uint8)
+            return as_picture(self._env.render())
 
     def act_at_random(self, rng: np.random.Generator) -> float:
         """See `probing.Played`."""
@@ -286,8 +287,6 @@ class SoloMatch(Match):
         except Exception as error:  # libraries have errors of their own for what is not installed
             where = f" ({line})" if (line := users_line(error)) else ""
             raise MatchError(f"{self.name} cannot be drawn: {described(error)}{where}; mend it") from error
-        if picture.ndim != 3 or picture.shape[-1] != 3:
-            raise MatchError(f"{self.name} cannot be drawn: its picture has the shape {picture.shape}")
         return picture
 
 

@@ -24,6 +24,7 @@ from league.envs.adapters.replies import (
     told,
 )
 from league.envs.adapters.roles import Deeds, SharedLayout
+from league.envs.drawing import as_picture
 from league.envs.matches.choices import Choices
 from league.types import SEATS, FloatArray
 
@@ -178,7 +179,7 @@ class TwoAgentTable:
     def render(self) -> npt.NDArray[np.uint8]:
         """Its picture, of a table that was made to be drawn."""
         with silent(), self._apart:
-            return np.asarray(self._env.render(), np.uint8)
+            return as_picture(self._env.render())
 
     def act_at_random(self, rng: np.random.Generator) -> float:
         """See `probing.Played`."""

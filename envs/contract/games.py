@@ -21,6 +21,8 @@ from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
 
 QUICK_ROWS, QUICK_STEPS = 2, 24
 ROWS = 3
+WIDE = 10_000
+"""Numbers of an observation, or choices, from which on a check tells what it is at."""
 DRAWN = 40
 """Steps of random play after each of which a game with a `drawing` is drawn, in whole and for each seat."""
 NEVER = 20_000
@@ -91,12 +93,14 @@ def check_deeply(
     steps = needed + 20 if is_long else 2 * needed + 20
     if is_long:
         say(f"matches take up to {longest:,} steps: runs of {steps:,} are played, and {BUDGET:,} of them compared")
+    if is_wide := max(spec.obs_size, spec.action.mask_size) > WIDE:
+        say(f"{spec.obs_size:,} numbers are observed and {spec.action.mask_size:,} chosen from: this takes a while")
     check_match_batch(
         lambda rows, threads: _make(name, options, rows, spec, threads),
         rows=ROWS,
         steps=steps,
         seed=seed,
-        say=say if is_long else lambda line: None,
+        say=say if is_long or is_wide else lambda line: None,
     )
     _check_illegal(_make(name, options, ROWS, spec), min(steps, BUDGET), seed)
     _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)

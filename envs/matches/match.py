@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
-from league.envs.drawing import Drawing
+from league.envs.drawing import Drawing, as_picture
 from league.envs.matches.members import MOST, check_members
 from league.envs.matches.mixtures import choices_of
 from league.envs.matches.row import LIMIT, RANDOM, WIN, BatchRules, Bot, MatchError, PlayerMaker
@@ -389,6 +389,8 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
     if match.__init__ is not object.__init__:
         hints = get_type_hints(match.__init__, include_extras=True)
         for name, parameter in list(inspect.signature(match.__init__).parameters.items())[1:]:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise UsageError(f"class {match.__name__}: __init__ takes {parameter}; write each option by name")
             if parameter.default is parameter.empty:
                 raise UsageError(f"class {match.__name__}: `{name}` of __init__ needs a default, as every option does")
             fields[name] = (hints.get(name, type(parameter.default)), parameter.default)
@@ -410,7 +412,7 @@ def _render(batch: Any, row: int, **appearance: Any) -> npt.NDArray[np.uint8]:
     """The picture of a row's match, which is drawn in one way."""
     del appearance
     match = batch.matches[row]
-    return np.ascontiguousarray(alike(match.render, folder_of(type(match))), np.uint8)
+    return np.ascontiguousarray(as_picture(alike(match.render, folder_of(type(match)))))
 
 
 def _drawing(batch: Any, row: int, seat: int | None = None) -> Drawing:

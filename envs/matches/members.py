@@ -109,5 +109,7 @@ def _check_call(function: Any, where: str, words: tuple[str, ...]) -> None:
     called = f"({', '.join(words)})"
     if not callable(function):
         raise UsageError(f"{where}={function!r} must be a function of {called}")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise UsageError(f"{where} has `async` or `yield`, so a call does nothing; write it without")
     if not takes(function, *words):
         raise UsageError(f"{where} is called with {called}, and takes {inspect.signature(function)}; change it")

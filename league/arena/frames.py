@@ -16,7 +16,7 @@ from league.arena.networks import load_net
 from league.arena.raster import Picture
 from league.arena.replays import Playback, Replay, ReplayMoment
 from league.envs import appearance, registry
-from league.envs.drawing import Drawing, problem_of
+from league.envs.drawing import Drawing, as_picture, problem_of
 from league.errors import ContractError, LeagueError, code_told, one_line
 from league.policies.actor_critic import ActorCritic
 from league.policies.insight import Insight, look
@@ -184,7 +184,7 @@ def framer(
                     raise ContractError(f"game {game}: drawing() at step {step}: {problem}")
                 return drawing
             if render is not None:
-                return np.asarray(render(batch, 0, **(how or {})), np.uint8)
+                return as_picture(render(batch, 0, **(how or {})))
         return words(batch, step, seat)
 
     return frame

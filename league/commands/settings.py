@@ -11,7 +11,7 @@ import league.commands.completion as completion
 from league.commands.known import known_settings
 from league.commands.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
 from league.commands.train import PANEL
-from league.errors import ConfigError, UsageError, nearest
+from league.errors import ConfigError, UsageError, nearest, quoted
 from league.printing import print_json, show
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ def settings(
 
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
     run = what if section is None and what is not None else run
+    if run is not None and run == what and not output.store.exists():
+        words = f"is no section, and there is no store at {output.store} with a run of that name"
+        raise UsageError(f"settings {quoted(run)}: {words}; known: {', '.join(SECTIONS)}")
     given = {
         **{"stage": stage, "preset": preset, "agent": agent, "env": env},
         **{"config": config, "set": overrides},

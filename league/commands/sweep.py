@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @subcommand("Train")
 def sweep(
     output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file with [space] and [train].")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file with the tables space and train.")],
     trials: Annotated[int, typer.Option(metavar="N", help="Settings in all, those of earlier calls among them.")] = 30,
     jobs: Annotated[int, typer.Option(metavar="J", help="Processes at once, of one thread each.")] = 1,
     show: Annotated[bool, flag("--show", help="Try nothing; print where the sweep stands.")] = False,

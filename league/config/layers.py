@@ -46,7 +46,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{what} {path}: {error}; give a TOML file of settings") from None
     try:
-        return deepcopy(parsed(data.decode()))
+        return deepcopy(parsed(data.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists in lists in lists
         raise ConfigError(f"{what} {path} is not TOML: {_one_line(error)}; mend the file") from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from league.errors import ConfigError
@@ -73,6 +74,8 @@ def read(name: str, table: Mapping[str, Any], *, is_stepped: bool) -> Schedule:
             raise ConfigError(f"{name}: {text!r} is no step from 0 to {MAX_COUNT:,} of its own; {how}")
         if isinstance(value, bool) or not isinstance(value, int | float) or (is_stepped and isinstance(value, float)):
             raise ConfigError(f"{name} at step {step:,} is {value!r}, no {'whole ' * is_stepped}number; {how}")
+        if not isfinite(value):
+            raise ConfigError(f"{name} at step {step:,} is {value!r}, no finite number; {how}")
         points[step] = value if is_stepped else float(value)
     return Schedule(tuple(sorted(points.items())), is_stepped)
 

@@ -132,8 +132,8 @@ def check(config: Config) -> None:
     product += (f" x learner.segments={learner.segments}" if learner.segments > 1 else "") + f" = {size} steps"
     if size > total:
         raise ConfigError(
-            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows, take --preset fast,"
-            f" or train for more --steps"
+            f"a rollout ({product}) is longer than run.total_steps={total}; lower env.rows or"
+            f" learner.rollout_steps, or train for more --steps"
         )
     if len(list(islice(snapshot_updates(config, upto), MAX_SNAPSHOTS + 1))) > MAX_SNAPSHOTS:
         raise ConfigError(
@@ -146,8 +146,8 @@ def check(config: Config) -> None:
     if updates < MIN_UPDATES:
         raise ConfigError(
             f"run.total_steps={total} makes {updates} updates of {product}, fewer than {MIN_UPDATES}; "
-            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps, as --preset fast does, or take more"
-            f" --steps"
+            f"make a rollout at most {(total - 1) // (MIN_UPDATES - 1)} steps (env.rows, learner.rollout_steps),"
+            f" or take more --steps"
         )
     num_snapshots = len(list(islice(snapshot_updates(config, upto), MIN_SNAPSHOTS)))
     if num_snapshots < MIN_SNAPSHOTS:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from league.arena.templates import packed
-from league.errors import DEFAULT_STORE, LeagueError, command
+from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.faces.pages import page
 from league.faces.readings import read
 from league.faces.records import Document, to_json
@@ -64,6 +64,8 @@ def report(
         StoreError: the store cannot be read.
     """
     out = Path(out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"out={out}: must end in .html; pass another --out")
     check_new(out, "--out")
     check_number("matches", matches, 0, MOST_MATCHES, f"matches in the page, {MATCHES} if not given")
     opened = Store.open(store, say)

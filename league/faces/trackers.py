@@ -45,9 +45,13 @@ def track(*names: str) -> Tracking:
     """
     folders: dict[str, Path | None] = {}
     for word in names:
-        name, _, folder = word.partition("=")
+        name, equals, folder = word.partition("=")
         if name not in (*SINKS, NONE):
             raise UsageError(f"log={word}: no such tracker{nearest(name, [*SINKS, NONE])}")
+        if equals and name == NONE:
+            raise UsageError(f"log={word}: `{NONE}` has no folder; write {NONE}")
+        if equals and not folder:
+            raise UsageError(f"log={word}: names no folder; write {name}=FOLDER, or {name} for the run's own")
         if name in folders or (folders and NONE in (name, *folders)):
             raise UsageError(
                 f"log={word}: named beside {', '.join(folders)}; name each tracker once, or `{NONE}` alone"

@@ -191,8 +191,12 @@ def _drawn_by(name: str, sampler: Sampler, known: Known) -> Floats:
 def _checked(name: str, given: Floats, num_members: int) -> Floats:
     """The weights that a custom sampler returned, as probabilities."""
     try:
-        weights = np.asarray(given, np.float64)
-        is_good = weights.shape == (num_members,) and np.isfinite(weights).all() and (weights >= 0).all()
+        weights = np.asarray(given)
+        is_text = weights.dtype.kind in "US"
+        weights = weights.astype(np.float64)
+        is_good = (
+            not is_text and weights.shape == (num_members,) and np.isfinite(weights).all() and (weights >= 0).all()
+        )
     except (TypeError, ValueError, OverflowError):
         is_good = False
     if not is_good or not weights.any():

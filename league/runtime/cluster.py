@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from league import __version__
-from league.errors import StoreError, UsageError, one_line, remedy_of
+from league.errors import StoreError, UsageError, one_line, quoted, remedy_of
 from league.runtime.process import import_path
 from league.types.schema import is_program
 
@@ -63,6 +63,11 @@ def connected(address: str, room: Sequence[Room]) -> Iterator[Any]:
     Raises:
         UsageError: it is not installed, or nobody answers there.
     """
+    found = re.fullmatch(r"(?:ray://)?([^\s:/]+|\[[0-9a-fA-F:]+\]):(\d{1,5})", address)
+    if address not in (LOCAL, "auto") and (found is None or not 0 < int(found[2]) < 2**16):
+        raise UsageError(
+            f"--on {quoted(address)}: must be HOST:PORT, ray://HOST:PORT, auto or {LOCAL}; pass another --on"
+        )
     try:
         import ray
     except ImportError:
@@ -74,7 +79,7 @@ def connected(address: str, room: Sequence[Room]) -> Iterator[Any]:
         return
     where: dict[str, Any] = {"address": address}
     environment: dict[str, Any] = {}
-    if (found := re.fullmatch(r"(?:ray://)?(.+):(\d+)", address)) is not None:  # Ray itself tries for two minutes
+    if found is not None:  # Ray itself tries for two minutes
         try:
             socket.create_connection((found[1], int(found[2])), CONNECT_SECONDS).close()
         except (OSError, OverflowError) as error:

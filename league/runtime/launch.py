@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from league.errors import LeagueError, UsageError, one_line
+from league.errors import LeagueError, UsageError, one_line, quoted
 from league.runtime.process import python
 
 FOLDER = "LEAGUE_RANKS"
@@ -23,6 +23,10 @@ NOTICE_SECONDS = 10.0
 """After the death of a rank, until this process gets SIGTERM."""
 END_SECONDS = 5.0
 """That the other ranks have to end by themselves."""
+MOST = 65_536
+"""Ranks of one run."""
+MOST_A_CORE = 4
+"""Ranks for each core: more of them would only use up memory."""
 CODE = "import league.__main__\nleague.__main__.main()"
 _others: dict[int, subprocess.Popen[bytes]] = {}
 """Rank -> its process, of those that this process has started."""
@@ -65,6 +69,11 @@ def place() -> Place | None:
             raise UsageError(f"{name}={text!r}: a whole number is needed; start the ranks by `torchrun`, or unset it")
         numbers.append(int(text))
     size, rank, local_size, local_rank = numbers
+    if not 1 <= size <= MOST:
+        raise UsageError(f"WORLD_SIZE={size}: from 1 to {MOST:,}; start the ranks by `torchrun`, or unset it")
+    port = told.get("MASTER_PORT", "0")
+    if not folder and not (port.isdecimal() and int(port) < 2**16):
+        raise UsageError(f"MASTER_PORT={quoted(port)}: a port from 0 to 65,535; start the ranks by `torchrun`")
     if rank >= size:
         raise UsageError(f"RANK={rank}: there are WORLD_SIZE={size} ranks, counted from 0; start them by `torchrun`")
     return Place(rank, size, local_rank, local_size, f"file://{folder}/meet" if folder else "env://")
@@ -83,13 +92,15 @@ def launched(number: int | None) -> Iterator[None]:
     None, or a process that is a rank already, changes nothing.
 
     Raises:
-        UsageError: less than one, or another number than that of the ranks that there are.
+        UsageError: less than one, more than `MOST_A_CORE` allows, or another number than there are ranks.
     """
     if number is None:
         yield
         return
     if number < 1:
         raise UsageError(f"--ranks {number}: at least 1; leave it out for a process by itself")
+    if number > (most := MOST_A_CORE * (os.cpu_count() or 1)):
+        raise UsageError(f"--ranks {number}: at most {MOST_A_CORE} for each core of this machine; pass {most} or fewer")
     there = place()
     if there is not None:
         if there.size != number:

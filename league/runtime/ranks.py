@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from league.errors import LeagueError
-from league.runtime.launch import Place, arrive, ended, place
+from league.runtime.launch import NOTICE_SECONDS, Place, arrive, ended, place
 
 PATIENCE = timedelta(days=7)
 """That a rank waits for the others, as while rank 0 evaluates. One that dies closes its connections, which is seen."""
@@ -92,8 +93,11 @@ class Ranks:
 
 
 @contextmanager
-def joined() -> Iterator[Ranks | None]:
+def joined(say: Callable[[str], None]) -> Iterator[Ranks | None]:
     """Within it this process is one of the ranks that its environment tells of; None: it is by itself.
+
+    Args:
+        say: receives a line where the others do not come soon.
 
     Raises:
         UsageError: as `league.runtime.launch.place`.
@@ -109,13 +113,35 @@ def joined() -> Iterator[Ranks | None]:
         torch.set_num_threads(max(1, torch.get_num_threads() // there.local_size))
     arrive(there)
     with _told():
-        dist.init_process_group(
-            _backend(there), init_method=there.meet, rank=there.rank, world_size=there.size, timeout=PATIENCE
-        )
+        _meet(there, say)
     try:
         yield Ranks(there.rank, there.size)
     finally:
         dist.destroy_process_group()
+
+
+def _meet(there: Place, say: Callable[[str], None]) -> None:
+    """Waits for the other ranks in a thread of its own, since torch's wait hears no signal."""
+    backend, failed = _backend(there), list[Exception]()
+
+    def meet() -> None:
+        try:
+            dist.init_process_group(
+                backend, init_method=there.meet, rank=there.rank, world_size=there.size, timeout=PATIENCE
+            )
+        except Exception as error:
+            failed.append(error)
+
+    waiting = Thread(target=meet, daemon=True)
+    waiting.start()
+    waiting.join(NOTICE_SECONDS)
+    if waiting.is_alive():
+        where = f" at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}" if there.meet == "env://" else ""
+        say(f"rank {there.rank} waits for the others of {there.size}{where}; start them, or end this one by Ctrl+C")
+    while waiting.is_alive():
+        waiting.join(0.2)
+    if failed:
+        raise failed[0]
 
 
 def _backend(there: Place) -> str:

@@ -159,7 +159,7 @@ def carry_out(call: Call) -> TrainResult:
         from league.sessions.cluster import train_on  # it needs Ray
 
         return train_on(call)
-    with joined() as ranks:
+    with joined(callbacks_of(call.callback).say) as ranks:
         call = replace(call, ranks=ranks)
         if ranks is not None and ranks.rank:
             return follow_call(call, ranks)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from league.boards.leaderboards import Rated
-from league.errors import LeagueError, is_signal
+from league.errors import LeagueError, UsageError, is_signal, one_line, shortened
 from league.play.summaries import Summary
 from league.training.run import Callback, Report, Start
 
@@ -144,4 +144,12 @@ def callbacks_of(callback: Callback | Sequence[Callback] | None) -> Callbacks:
     """The callbacks of a call as one that cannot fail."""
     if callback is None:
         return Callbacks(())
-    return Callbacks(callback if isinstance(callback, list | tuple) else (callback,))
+    found = callback if isinstance(callback, list | tuple) else (callback,)
+    methods = [name for name in vars(Callback) if name[0] != "_"]
+    for each in found:
+        if not any(callable(getattr(each, name, None)) for name in methods):
+            raise UsageError(
+                f"callback={one_line(shortened(repr(each)))}: has no method of league.Callback ({', '.join(methods)});"
+                f" give it one, or leave it out"
+            )
+    return Callbacks(found)

@@ -57,10 +57,7 @@ class Journal:
                 then = self.study.user_attrs.get("sweep")
             except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
                 words = " ".join(str(error).split())[:100]
-                raise StoreError(
-                    f"{self.path}: is damaged, or no journal of a sweep ({words}); put it back from a copy, or remove"
-                    f" it to begin again: runs stay"
-                ) from None
+                raise _damaged(self.path, words) from None
             now = space.to_json()
             if then is None:
                 self.study.set_user_attr("sweep", now)
@@ -138,19 +135,29 @@ class Journal:
         return None if best is None else [s["value"] for s in best.user_attrs[SEEDS]]
 
 
+def _damaged(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{path}: is damaged, or no journal of a sweep ({why}); put it back from a copy, or remove it to begin again:"
+        f" runs stay"
+    )
+
+
 def _mend(path: Path, lock: Any) -> None:
     """Cuts off the half line that a killed process left at the end of a journal.
 
     Raises:
-        StoreError: the journal cannot be written.
+        StoreError: the journal cannot be written, or is none.
     """
     try:
         lock.acquire()
         try:
             if path.exists():
                 with path.open("r+b") as file:
-                    if end := file.read().rfind(b"\n") + 1:
-                        file.truncate(end)
+                    whole, _, half = file.read().rpartition(b"\n")
+                    if whole and not whole.startswith(b"{"):  # Optuna would write behind it
+                        raise _damaged(path, "its first line is no JSON")
+                    if half and whole:
+                        file.truncate(len(whole) + 1)
         finally:
             lock.release()
     except OSError as error:

@@ -227,7 +227,10 @@ class CheckedGames:
             raise UsageError(f"{self._name}: there is no game in it; give a file with one match or more")
         if self.left_out.total() == self.left_out[UNREADABLE]:
             raise UsageError(self.first_bad)
-        raise UsageError(f"{self._name}: none of its {self.left_out.total()} games has a result between two agents")
+        raise UsageError(
+            f"{self._name}: none of its {self.left_out.total()} games has a result between two agents;"
+            " give each a winner or a draw, and a name to both players"
+        )
 
 
 def misnamed_problem(game_id: str, games: Mapping[str, str]) -> str:

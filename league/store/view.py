@@ -224,9 +224,9 @@ class View:
         with told(self.folder, "cannot be read"), contextlib.suppress(FileNotFoundError):
             entries = sorted(os.scandir(self.folder), key=_name)
         for entry in entries:
-            if entry.name[0] == "." or not entry.is_dir():
-                continue
             try:
+                if entry.name[0] == "." or not entry.is_dir():
+                    continue
                 names, looks = _looks(entry.path)
             except FileNotFoundError:  # it was removed just now
                 continue
@@ -234,6 +234,8 @@ class View:
                 self._tell(f"{entry.path}: cannot be read ({error.strerror}), so it is left out; see to its rights")
                 continue
             if IDENTITY not in names:
+                if LISTING in names:
+                    self._tell(f"{entry.path}: its {IDENTITY} is gone, so it is left out; put it back from a copy")
                 continue
             old = self._owners.get(entry.name)
             looked[entry.name] = old if old is not None and old[0] == looks else (looks, self._read(entry.path, names))
@@ -272,6 +274,11 @@ class View:
             what = "settings" if owner.configured is None else STATUS
             self._tell(f"{path}: it has no {what}, so it is left out; put them back from a copy")
             return None
+        is_over = owner.status is not None and owner.status.status != "running"
+        if LISTING not in names and is_over and (path / ROWS).is_dir():
+            self._tell(
+                f"{path / LISTING}: it is gone, so the rows of {path.name} are left out; put it back from a copy"
+            )
         if any(snapshot.run != identity.name for snapshot in owner.listing.snapshots):
             told = f"{path / LISTING}: it has snapshots of another run: {path.name} is left out"
             self._tell(f"{told}; put its own back from a copy")

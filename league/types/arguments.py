@@ -23,11 +23,14 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
     "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),
     "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    "bool": ("True or False", lambda value: type(value).__name__ in ("bool", "bool_")),
     "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
     "Sequence[str]": ("a list of texts", lambda value: _is_list(value) and all(isinstance(x, str) for x in value)),
     "Overrides": (
         "a dict of sections or a list of texts",
-        lambda value: isinstance(value, Mapping) or KINDS["Sequence[str]"][1](value),
+        lambda value: (
+            KINDS["Sequence[str]"][1]([*value]) if isinstance(value, Mapping) else KINDS["Sequence[str]"][1](value)
+        ),
     ),
     "Callable[[str], None]": ("a function of a text", callable),
     "GateTest": ("a GateTest", lambda value: type(value).__name__ == "GateTest"),

@@ -20,12 +20,14 @@ import pytest
 import torch
 
 import league
+from examples.mlp import MLP
 from league.arena.games import enter
 from league.envs import registry
-from league.errors import CodeError, LeagueError, code_told
+from league.errors import CodeError, ContractError, GuardError, LeagueError, UsageError, code_told
+from league.pool import samplers
 from league.runtime.process import settings_kept
 from league.store.store import Store
-from league.testing import check_game
+from league.testing import check_game, check_policy
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.commands import Called, call
@@ -593,8 +595,102 @@ def test_hooks_are_put_back() -> None:
     assert sys.excepthook is before[0]
 
 
-def test_code_that_ends_the_process_is_a_line(user: Path) -> None:
+@pytest.mark.parametrize(("call", "word"), [("os._exit(0)", "0"), ("os.abort()", "os.abort")])
+def test_code_that_ends_the_process_is_a_line(call: str, word: str, user: Path) -> None:
     """`os._exit` would end a command in silence, with the exit code of its choice."""
-    file, _ = write(user, "os._exit(0)", "step", text=TRAP + GAME)
+    file, _ = write(user, call, "step", text=TRAP + GAME)
     done = processes.run("check", file, "--quiet", cwd=user)
-    assert done.returncode == 1 and re.search(rf"error: .*SystemExit: 0 \({file}, line \d+\)", done.stderr), done
+    assert done.returncode == 1 and re.search(rf"error: .*SystemExit: {word} \({file}, line \d+\)", done.stderr), done
+
+
+# What code gives
+
+
+@pytest.mark.parametrize("gives", ["None", "5", "[]", "'x'", "np.full((4, 4, 3), np.nan)", "np.zeros((0, 4, 3), int)"])
+def test_a_picture_that_is_none_is_a_line(gives: str, user: Path) -> None:
+    """Of whatever type, shape or numbers; pages and films end in the same line."""
+    (user / "sums.py").write_text(f"import numpy as np\n{SUMS}\n    def render(self):\n        return {gives}\n")
+    words = ("--env", user / "sums.py", "--store", user / "s", "--out", user / "a.html", "--quiet")
+    called = call("watch", "bot:random", "bot:random", *words)
+    assert called.code == 1 and "must give an array (height, width, 3)" in called.err, called
+    assert "Traceback" not in called.err and not (user / "a.html").exists()
+
+
+@pytest.mark.parametrize(("then", "now"), [("def step", "async def step"), ("self.steps += 1", "yield")])
+def test_a_method_that_does_nothing_when_called_is_refused(then: str, now: str, user: Path) -> None:
+    """A coroutine or a generator."""
+    (user / "sums.py").write_text(SUMS.replace(then, now))
+    assert "step has `async` or `yield`" in call("check", user / "sums.py").err
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda net: net.double(), "of torch.float64, not torch.float32"),
+        (lambda net: net.register_buffer("odd", torch.tensor([torch.nan])) or net, "a buffer odd with numbers"),
+    ],
+)
+def test_a_network_of_other_numbers_is_refused(change: Any, word: str) -> None:
+    """As where its `make` sets another default type of torch."""
+    spec = registry.spec("kuhn", {})
+    agent = league.config.load(env="kuhn").agent.model_copy(update={"lstm_size": 8})
+    with pytest.raises(ContractError, match=word):
+        check_policy(change(MLP(spec, agent)), spec)
+    with pytest.raises(UsageError, match="spec=5"):
+        check_policy(MLP(spec, agent), 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("callback", [5, [None]])
+def test_a_callback_that_is_none_is_refused(callback: Any, tmp_path: Path) -> None:
+    """Nothing is begun."""
+    with pytest.raises(UsageError, match="has no method of league"):
+        league.train("smoke", env="kuhn", store=tmp_path / "s", callback=callback)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"overrides": {5: {}}}, "must be a dict of sections"),
+        ({"callback": league.track}, "has no method of league"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused(how: Any, words: str, tmp_path: Path) -> None:
+    """Sections have names; a function is no callback."""
+    with pytest.raises(UsageError, match=words):
+        league.train("smoke", env="kuhn", store=tmp_path / "s", **how)
+
+
+def test_a_seed_that_is_none_is_refused() -> None:
+    """By each door of `league.testing`."""
+    for seed, words in ((-1, "must be from 0 to"), ("x", "must be a whole number")):
+        with pytest.raises(UsageError, match=words):
+            check_game("kuhn", seed=seed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("word", ["csv=", "none=x"])
+def test_a_tracker_with_a_folder_that_is_none_is_refused(word: str) -> None:
+    """An empty one, or one of no tracker."""
+    with pytest.raises(UsageError, match="folder; write "):
+        league.track(word)
+
+
+def test_weights_in_text_are_refused() -> None:
+    """NumPy takes them for numbers."""
+    with pytest.raises(GuardError, match="must return one weight for each"):
+        samplers._checked("mine", ["1", "1"], 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [b"[league.games]\nhello there\n", b"[league.games]\nhello = a b c\n", b"\xff\xfe"])
+def test_a_broken_installed_package_is_one_line(text: bytes, tmp_path: Path) -> None:
+    """pydantic reads the entry points of all packages, too."""
+    info = tmp_path / "odd-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
+    (info / "entry_points.txt").write_bytes(text)
+    starts = "from league import cli; cli.main()"
+    path = os.pathsep.join([*sys.path, str(tmp_path)])
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120}
+    done = subprocess.run([sys.executable, "-c", starts, "games"], env={**os.environ, "PYTHONPATH": path}, **how)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert f"error: {info}: " in done.stderr and done.stderr.rstrip().endswith("or uninstall it")

@@ -1,5 +1,6 @@
 """Environments of Gymnasium through the door: duels on one seed, and what they pay is what the library pays."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from league.envs.adapters.actions import Acts
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import Seen, SpaceError
 from league.envs.contract.check import check_match_batch
-from league.errors import CodeError, ConfigError
+from league.errors import CodeError, ConfigError, UsageError
 from league.types import DRAW, Turns
 from tests.helpers.cases import cases
 from tests.helpers.sizes import TINY
@@ -120,6 +121,14 @@ def test_the_world_is_beaten_by_the_target(target: Any, winner: int) -> None:
     assert batch.reward_terms[0, :, 1].tolist() == {0: [1, -1], 1: [-1, 1], DRAW: [0, 0]}[winner]
 
 
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, "9", True])
+def test_a_threshold_that_is_no_number_is_refused(threshold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each match would be lost by it, or drawn."""
+    monkeypatch.setattr(library.registry["CartPole-v1"], "reward_threshold", threshold)
+    with pytest.raises(ConfigError, match="must be a finite number or None; mend where it is registered"):
+        adapter.open("CartPole-v1")
+
+
 def test_what_an_environment_prints_is_seen_only_if_asked_for(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +141,9 @@ def test_what_an_environment_prints_is_seen_only_if_asked_for(
     batch.step()
     out, err = capfd.readouterr()
     assert "made" in out and "a step" in out and "an error" in err
+    monkeypatch.setenv("LEAGUE_GAME_OUTPUT", "maybe")
+    with pytest.raises(UsageError, match="LEAGUE_GAME_OUTPUT='maybe': must be on or off"):
+        batch_of(HERE + "WalkPrints-v0", 1)
 
 
 @pytest.mark.parametrize("name", ["WalkRemembers-v0", "WalkRemembersPay-v0", "WalkRemembersEnd-v0"])

@@ -89,7 +89,7 @@ def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_p
     ("arguments", "words"),
     [
         ({"on": "127.0.0.1:1"}, "--on 127.0.0.1:1: no Ray cluster answers"),
-        ({"on": "nonsense"}, "--on nonsense: no Ray cluster answers"),
+        ({"on": "nonsense"}, "--on 'nonsense': must be HOST:PORT"),
         ({"on": "local", "learner": "main"}, "learner=main: all learners of a league train on the cluster"),
         ({"on": "local", "bots": {"mine": lambda obs: obs}}, "on a cluster code is named by a file"),
     ],

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+import subprocess
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -248,6 +252,9 @@ def test_sizes_that_do_not_divide_are_refused(size: int, more: tuple[str, ...], 
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE=2 is set without RANK and MASTER_ADDR and MASTER_PORT; start the ranks by"),
         ({"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "x"}, "is set without MASTER_PORT"),
         ({"WORLD_SIZE": "2", "RANK": "2", launch.FOLDER: "x"}, "RANK=2: there are WORLD_SIZE=2 ranks"),
+        ({"WORLD_SIZE": "9" * 20, "RANK": "0", launch.FOLDER: "x"}, ": from 1 to 65,536"),
+        ({"WORLD_SIZE": "0", "RANK": "0", launch.FOLDER: "x"}, "WORLD_SIZE=0: from 1 to 65,536"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "x", "MASTER_PORT": "65536"}, "MASTER_PORT='65536': a port"),
         ({"WORLD_SIZE": "two", "RANK": "0", launch.FOLDER: "x"}, "WORLD_SIZE='two': a whole number is needed"),
     ],
 )
@@ -286,6 +293,26 @@ def test_ranks_cannot_be_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(UsageError, match="--ranks 0: at least 1"), launch.launched(0):
         pass
+    with pytest.raises(UsageError, match="--ranks 99999: at most 4 for each core"), launch.launched(99999):
+        pass
+
+
+def test_a_rank_that_waits_says_so_and_hears_a_signal(tmp_path: Path) -> None:
+    """torch itself waits in silence, for days, and takes no signal."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    starts = "from league.runtime import ranks; ranks.NOTICE_SECONDS = 0.1; from league import cli; cli.main()"
+    words = ["train", "--env", "matrix", "--stage", "smoke", "--store", str(tmp_path / "s"), "--device", "cpu"]
+    how: dict[str, Any] = {"env": {**os.environ, **told}, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", starts, *words], **how) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.terminate()
+        rest = process.communicate(timeout=60)[1]
+    assert line == f"rank 0 waits for the others of 2 at 127.0.0.1:{port}; start them, or end this one by Ctrl+C\n"
+    assert process.returncode == 143 and "Traceback" not in rest and not (tmp_path / "s").exists()
 
 
 def test_fewer_gpus_than_ranks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -391,9 +391,16 @@ def test_a_journal_of_another_space_or_damaged_is_refused(tmp_path: Path, monkey
     path.write_text(f"seeds = 2\npruner = 'none'\n{text}")
     assert len(sweep(path, 3, store=store).tried) == 3
     whole = journal.read_text()
-    for bad in ("hello\n", whole.replace("{", "[", 1), whole + "{}\n", json.dumps({"op_code": 99}) + "\n"):
+    for bad in (
+        "hello\n",
+        "hello\nhalf",
+        whole.replace("{", "[", 1),
+        whole + "{}\n",
+        json.dumps({"op_code": 99}) + "\n",
+    ):
         journal.write_text(bad)
         assert "is damaged, or no journal of a sweep" in refusal(lambda: sweep(path, 4, store=store))
+        assert bad[0] == "{" or journal.read_text() == bad
     journal.write_text(f'{whole}{{"op_co')
     assert len(sweep(path, 4, store=store).tried) == 4
 

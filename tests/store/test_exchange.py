@@ -357,7 +357,7 @@ def test_the_first_bad_line_is_told_whoever_reads_it(tmp_path: Path, monkeypatch
         "c.csv": ("\n".join(["note,seat0,seat1,winner", '"p\n\nq",a,b,0', plain, "p,a,b,7"]), "line 5: winner='p'"),
         "d.csv": ("\n".join(["seat0,seat1,winner", "a,b,0", "a,b", "a,b,7"]), "line 3: 2 values under 3 columns"),
         "a.jsonl": ("\n".join([good, good.replace("0}", "7}"), "{", good]), "line 2: winner='7'"),
-        "b.jsonl": ("\n".join([good, "", good.replace("0}", "0;}"), good.replace("0}", "7}")]), "line 3: a match is"),
+        "b.jsonl": ("\n".join([good, "", good.replace("0}", "0;}"), good.replace("0}", "7}")]), "line 3: no match as"),
     }
     for batch in (1, 2, 50_000):
         monkeypatch.setattr(formats, "BATCH", batch)

@@ -147,6 +147,27 @@ def test_a_segment_with_rows_that_cannot_be_is_left_out(
     assert line.startswith(f"{path}: {words}") and line.endswith("; its 100 rows are left out") and "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("run.json", "its run.json is gone, so it is left out"), ("segments.json", "it is gone, so the rows of a")],
+)
+def test_an_owner_whose_file_is_gone_is_named(name: str, words: str, store: Filled, said: list[str]) -> None:
+    """Its rows would else be missing in silence."""
+    (store.path / "a" / name).unlink()
+    status = store.path / "a/status.json"
+    status.write_text(status.read_text().replace('"running"', '"finished"'))
+    opened = Store.open(store.path, said.append)
+    opened.query("SELECT count(*) FROM match")
+    assert [words in line and line.endswith("put it back from a copy") for line in said[:1]] == [True], said
+
+
+def test_a_link_that_leads_to_itself_is_named(store: Filled, said: list[str]) -> None:
+    """It keeps nothing else from being read."""
+    (store.path / "loop").symlink_to("loop")
+    assert Store.open(store.path, said.append).query("SELECT count(*) FROM match")[1] == [(137,)]
+    assert "loop: cannot be read" in said[0]
+
+
 def of_snapshot(**changes: Any) -> Callable[[Any], None]:
     """Changes what a listing says of its snapshot."""
     return lambda listing: listing["snapshots"][0].update(changes)

@@ -5,7 +5,7 @@ SELECT
     line,
     text,
     TRY(json_keys(text)) AS keys,
-    if(len(keys) > 0, NULL, 'a match is a JSON object; put one on a line') AS problem
+    if(len(keys) > 0, NULL, 'no match as a JSON object of text that can be; put one on a line, with seat0, seat1 and winner') AS problem
 FROM (SELECT line, text::VARCHAR AS text FROM batch);
 
 -- name: make_given
