@@ -14,6 +14,7 @@ from league import config as settings
 from league.arena.agents import find_agent
 from league.arena.tournament_results import TournamentResult
 from league.arena.tournaments import tournament
+from league.config.models import Config
 from league.config.written import Overrides, as_words, written
 from league.errors import DEFAULT_STORE, UsageError, nearest
 from league.maths.racing import paired
@@ -23,6 +24,7 @@ from league.runtime.process import settings_kept
 from league.sessions.objectives import MAX_FIRST_SEED, Measured, Recipe, RunObjective, Say, trained
 from league.sessions.settling import check_settings
 from league.store.store import Store
+from league.types import GameSpec
 from league.types.results import Grid, Result
 from league.types.schema import MAX_COUNT, check_number
 
@@ -121,12 +123,7 @@ def compare(
         sides = [Recipe(**common, config=file, seed=seed) for file in files]  # type: ignore[arg-type]
         settled = [side.settled(path, words) for side in sides]
         marks = [settings.fingerprint(config) for config, _ in settled]
-        if marks[0] == marks[1] and len({config.run.total_steps for config, _ in settled}) == 1:
-            raise UsageError(f"{a} and {b} are the same settings here; name two that differ")
-        if len({(config.env.name, str(config.env.options)) for config, _ in settled}) > 1:
-            raise UsageError(f"{a} and {b} are of different games; name two of one game")
-        for config, spec in settled:
-            check_settings(config, spec)
+        _need_comparable(a, b, settled)
         goal.check(*settled[0], path)
         names = str(a).removesuffix(".toml"), str(b).removesuffix(".toml")
         unit = "score" if settled[0][1].utility is None else "payoff"
@@ -145,6 +142,21 @@ def compare(
                 if say is not None:
                     say(f"{run}: trained, or in the store")
         return _judged(known(), goal, path, env, games, say)
+
+
+def _need_comparable(a: str | Path, b: str | Path, settled: Sequence[tuple[Config, GameSpec]]) -> None:
+    """Refuses the settings of two sides that are the same, of different games, or cannot be run.
+
+    Raises:
+        UsageError, ConfigError: they are.
+    """
+    configs = [config for config, _ in settled]
+    if len({(settings.fingerprint(config), config.run.total_steps) for config in configs}) == 1:
+        raise UsageError(f"{a} and {b} are the same settings here; name two that differ")
+    if len({(config.env.name, str(config.env.options)) for config in configs}) > 1:
+        raise UsageError(f"{a} and {b} are of different games; name two of one game")
+    for config, spec in settled:
+        check_settings(config, spec)
 
 
 def _judged(

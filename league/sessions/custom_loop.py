@@ -1,14 +1,20 @@
-"""What a custom loop may change between two updates, and what it may learn from."""
+"""The parts of `league.Trainer`: what may change between two updates, what is learned from, and how a run ends."""
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import replace
 
 from league import config as settings
 from league.config import CHANGEABLE
-from league.config.models import Config
-from league.errors import ConfigError, UsageError, command
+from league.errors import ConfigError, LeagueError, UsageError, command
+from league.sessions.artifacts import FileArtifactStore
+from league.sessions.plans import CUSTOM_LOOP
+from league.store.store import Store
+from league.training.reports import warn_of_silent_rewards
+from league.training.training import Training
 from league.types import Rollout
 
 LIVE = (
@@ -21,22 +27,61 @@ LEARNED_FROM = ("obs", "log_prob", "value", "reward", "next_value", "ends", "is_
 """Tensors of a rollout, which must be of the shapes that were played."""
 
 
-def changed_live(config: Config, overrides: Iterable[str], run: str, store: Path) -> tuple[Config, dict[str, str]]:
-    """The settings with some changed (`league.Trainer.change`), and the overrides by name.
+def change(training: Training, artifacts: FileArtifactStore, overrides: Iterable[str]) -> None:
+    """Goes on with other settings (`league.Trainer.change`), each a metric `set/NAME` of every later update.
 
     Raises:
         ConfigError: one that cannot change while the trainer is open, or a value outside its rule.
     """
+    run = training.run
     texts = {text.partition("=")[0].strip(): text for text in overrides}
-    found = settings.changed(config, texts.values())
+    config = settings.changed(run.config, texts.values())
     for name, text in texts.items():
         if name not in LIVE:
-            again = command("resume", run, "--set", text, store=store)
+            again = command("resume", run.name, "--set", text, store=artifacts.store.path)
             raise ConfigError(
                 f"{name}: play is made of it, so it cannot change while the trainer is open; close() it and go on"
-                f" with `league.Trainer.resume({run!r}, overrides=[{text!r}])` or {again}"
+                f" with `league.Trainer.resume({run.name!r}, overrides=[{text!r}])` or {again}"
             )
-    return found, texts
+    data = settings.to_json(config)
+    training.reconfigure(config)
+    artifacts.config, artifacts.row = config, replace(artifacts.row, config=json.dumps(data))
+    artifacts.configure()
+    for name in texts:
+        section, _, key = name.partition(".")
+        if isinstance(data[section][key], int | float):
+            training.set_figures[f"set/{name}"] = float(data[section][key])
+
+
+def settle(training: Training, *, is_waiting: bool) -> None:
+    """Saves what is not saved yet; of a finished run its last weights are a snapshot.
+
+    Args:
+        is_waiting: a rollout waits to be learned from. It and the matches in play are lost, which is said.
+
+    Raises:
+        LeagueError: the store or the disk refused.
+    """
+    if is_waiting:
+        lost = f"{training.collector.num_rows:,} matches in play"
+        tell(training, f"closed before its last rollout was learned from; that and {lost} are lost")
+        saved = training.save_without_matches()
+        if saved != "saved":
+            raise LeagueError(f"run={training.run.name}: {saved}")
+        return
+    if training.is_finished:
+        _ = training.snapshot() if training.is_snapshot_due else training.freeze()
+    training.save(must_succeed=True)
+    if training.is_finished:
+        warn_of_silent_rewards(training.run)
+
+
+def tell(training: Training, what: str) -> None:
+    """A line, and an event of the run."""
+    run = training.run
+    line = f"run={run.name}: custom loop: {what}"
+    run.callback.say(line)
+    run.rows.add_event(run.counters.update, CUSTOM_LOOP, line)
 
 
 def need_like(rollout: Rollout, kept: Rollout) -> None:
@@ -57,3 +102,21 @@ def need_like(rollout: Rollout, kept: Rollout) -> None:
                 f"learn(rollout): its {field} is {given.dtype} {tuple(given.shape)} on {given.device}; it must be"
                 f" {wanted.dtype} {tuple(wanted.shape)} on {wanted.device}"
             )
+
+
+def need_alone(store: Store, run: str) -> None:
+    """Refuses what a trainer cannot hold open: a league, a learner of one, and an exploiter.
+
+    Raises:
+        UsageError: it is one.
+    """
+    found = [learner for learner in store.learners() if run in (learner.run, learner.league)]
+    if found:
+        is_exploiter, is_learner = found[0].role == "exploiter", found[0].run == run
+        what = "an exploiter" if is_exploiter else "a learner of a league" if is_learner else "a league"
+        raise UsageError(f"run={run}: it is {what}; use {command('resume', run, store=store.path)}")
+
+
+def end_as_by(number: int) -> None:
+    """Ends what runs as Python does at a signal."""
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import dataclasses
-import json
 import os
-import signal
 import sys
 import warnings
 import weakref
@@ -17,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from league import config as settings
 from league.config.models import Config
 from league.config.written import Overrides
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
@@ -27,13 +24,12 @@ from league.pool.pool import Pool
 from league.runtime.signals import on_signal
 from league.sessions.app import open_session
 from league.sessions.call import Call
-from league.sessions.custom_loop import changed_live, need_like
-from league.sessions.plans import CUSTOM_LOOP, TrainResult
+from league.sessions.custom_loop import change, end_as_by, need_alone, need_like, settle, tell
+from league.sessions.plans import TrainResult
 from league.store.rows import RunStatus
 from league.store.store import Store
 from league.training.evaluating import evaluated_before
 from league.training.loop import stopped_by_alarm
-from league.training.reports import warn_of_silent_rewards
 from league.training.run import Callback, Counters
 from league.training.training import Training
 from league.types import Policy, Rollout
@@ -114,7 +110,7 @@ class Trainer:
         """
         said = locals()
         trainer = cls.__new__(cls)
-        _need_alone(Store.open(Path(store)), run)
+        need_alone(Store.open(Path(store)), run)
         given = {key: x for key, x in said.items() if key not in ("cls", "run", "name")}
         trainer._open(Call(**given, resumes=run, run=name, is_custom_loop=True))
         return trainer
@@ -268,9 +264,9 @@ class Trainer:
         if self._rollout is None:
             raise UsageError("discard(): no rollout waits to be learned from")
         rollout, self._rollout = self._rollout, None
-        with self._acting():
+        with self._acting() as training:
             what = f"{rollout.reward.numel():,} steps and {len(rollout.finished):,} finished matches"
-            self._tell(f"a rollout of {what} is left out")
+            tell(training, f"a rollout of {what} is left out")
 
     @typed
     def snapshot(self, *, joins: bool = True) -> str:
@@ -343,8 +339,8 @@ class Trainer:
         Raises:
             ConfigError: a setting that cannot change now, or a value outside its rule; nothing is changed.
         """
-        with self._acting():
-            self._change(overrides)
+        with self._acting() as training:
+            change(training, self._artifacts, overrides)
 
     # Its end.
 
@@ -388,32 +384,16 @@ class Trainer:
                 if not self._is_broken:
                     end = "finished" if training.is_finished else status
                     with self._acting(is_last=True):
-                        self._settle()
+                        settle(training, is_waiting=self._rollout is not None)
+                        self._rollout = None
             except BaseException:
                 end = "failed"
                 raise
             finally:
                 self._result = self._session.end_alone(training.counters, end)
         if self._told:
-            _tell_python(self._told)
+            end_as_by(self._told)
         return self._result
-
-    def _settle(self) -> None:
-        """Saves what is not saved yet; of a finished run its last weights are a snapshot."""
-        training = self._training
-        if self._rollout is not None:
-            self._rollout = None
-            lost = f"{training.collector.num_rows:,} matches in play"
-            self._tell(f"closed before its last rollout was learned from; that and {lost} are lost")
-            saved = training.save_without_matches()
-            if saved != "saved":
-                raise LeagueError(f"run={self.run}: {saved}")
-            return
-        if training.is_finished:
-            _ = training.snapshot() if training.is_snapshot_due else training.freeze()
-        training.save(must_succeed=True)
-        if training.is_finished:
-            warn_of_silent_rewards(training.run)
 
     # What all phases share.
 
@@ -447,7 +427,7 @@ class Trainer:
         if self._told and self._rollout is None and not is_last:
             number, self._told = self._told, 0
             self.save()
-            _tell_python(number)
+            end_as_by(number)
 
     def _note(self, number: int) -> None:
         self._training.run.callback.say("stopping after this update; press again to quit at once")
@@ -456,46 +436,9 @@ class Trainer:
         if self._rollout is not None and not self._is_broken:
             raise UsageError(f"{phase}: the last rollout waits to be learned from; learn(rollout), or discard() it")
 
-    def _tell(self, what: str) -> None:
-        """A line, and an event."""
-        run = self._training.run
-        line = f"run={run.name}: custom loop: {what}"
-        run.callback.say(line)
-        run.rows.add_event(run.counters.update, CUSTOM_LOOP, line)
-
-    def _change(self, overrides: Sequence[str]) -> None:
-        training, artifacts = self._training, self._artifacts
-        config, texts = changed_live(self.config, overrides, self.run, artifacts.store.path)
-        data = settings.to_json(config)
-        training.reconfigure(config)
-        artifacts.config, artifacts.row = config, dataclasses.replace(artifacts.row, config=json.dumps(data))
-        artifacts.configure()
-        for name in texts:
-            section, _, key = name.partition(".")
-            if isinstance(data[section][key], int | float):
-                training.set_figures[f"set/{name}"] = float(data[section][key])
-
-
-def _need_alone(store: Store, run: str) -> None:
-    """Refuses what a trainer cannot hold open: a league, a learner of one, and an exploiter.
-
-    Raises:
-        UsageError: it is one.
-    """
-    found = [learner for learner in store.learners() if run in (learner.run, learner.league)]
-    if found:
-        is_exploiter, is_learner = found[0].role == "exploiter", found[0].run == run
-        what = "an exploiter" if is_exploiter else "a learner of a league" if is_learner else "a league"
-        raise UsageError(f"run={run}: it is {what}; use {command('resume', run, store=store.path)}")
-
 
 def _close_forgotten(trainer: weakref.ref[Trainer]) -> None:
     """At the interpreter's exit."""
     found = trainer()
     if found is not None and found._is_open and found._process == os.getpid():
         found.close()
-
-
-def _tell_python(number: int) -> None:
-    """Ends what runs as a signal does."""
-    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
