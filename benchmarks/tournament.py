@@ -23,7 +23,7 @@ from league.policies.actor_critic import ActorCritic
 from league.policies.stacked import StackedPolicy
 from league.runtime.device import choose_device
 from league.sessions.settling import settle
-from league.types import BOT_PREFIX, MatchBatch, Policy
+from league.types import BOT_PREFIX, MatchBatch, Origin, Policy
 
 
 def measure(
@@ -60,11 +60,9 @@ def measure(
                 results = play(
                     make_batch,
                     batch,
-                    run="bench",
+                    Origin("bench", ""),
                     update=0,
-                    game_id="",
                     greedy=greedy,
-                    device=device,
                     make_stack=make_stack,
                 )
                 count += len(results)
