@@ -214,6 +214,7 @@ def exploit(
     ] = "fast",
     device: DeviceOption = None,
     overrides: SetOption = None,
+    on: OnOption = None,
 ) -> None:
     """Train a new agent against A alone: a lower bound of A's exploitability."""
     from league.sessions.app import train
@@ -233,6 +234,7 @@ def exploit(
             preset=preset,
             device=device,
             overrides=overrides or (),
+            on=on,
             store=output.store,
             callback=[callback, trackers],
         )

@@ -76,7 +76,7 @@ def train(
         fresh: begins at step 0 where a run could be carried on.
         league: trains a league of main agents and exploiters: a TOML file (`league.pool.roster`), or `small`.
         learner: trains only this learner of the league, so that each can have a process of its own.
-        on: trains the learners of the league on a Ray cluster, each in an actor of its own: the cluster's address,
+        on: trains the learners of the league, or the exploiter, on a Ray cluster, each in an actor: its address,
             `HOST:PORT`, `ray://HOST:PORT` or `auto`, or `local` for one of this machine that ends with the call. All
             nodes need this version of league; one of them has to see the store's folder.
         against: trains an exploiter of this frozen agent (`league.arena.agents.find_agent`), which meets it alone, and
@@ -126,7 +126,7 @@ def resume(
         name: with `at`, the new run's; the next free `GAME-N` if not given.
         take_over: ends the lock of another machine that has died, once it gave no sign of life for a minute. A process
             there that lives after all stops at its next write.
-        on: a league goes on on this Ray cluster, as for `train`.
+        on: a league or an exploiter goes on on this Ray cluster, as for `train`.
         env: where its game is, if it is to be named again (docs/bring.md).
         bots, sampler, policy: as for `train`, those of the run that are to be named again (docs/bring.md). With other
             code than before the run has a fingerprint that no other has, and an event says so.

@@ -14,12 +14,15 @@ from league.runtime.ranks import Ranks
 from league.training.run import Callback
 
 MEANS = {
-    "learner": ("league", "it names a learner of a league; pass `league`, too"),
-    "games": ("against", "it counts the matches that measure an exploiter; pass `against`, too"),
-    "on": ("league", "a cluster trains the learners of a league; pass `league`, too"),
-    "own_weights": ("against", "an exploiter may begin with its agent's weights; pass `against`, too"),
+    "learner": (("league",), "it names a learner of a league; pass `league`, too"),
+    "games": (("against",), "it counts the matches that measure an exploiter; pass `against`, too"),
+    "on": (
+        ("league", "against"),
+        "a cluster trains a league or an exploiter; pass `league` or `against`, too",
+    ),
+    "own_weights": (("against",), "an exploiter may begin with its agent's weights; pass `against`, too"),
 }
-"""Keyword -> the keyword without which it means nothing, and why."""
+"""Keyword -> keywords without one of which it means nothing, and why."""
 REFUSED = {
     "league": {
         "fresh": "a league of a new name begins at step 0 anyway; leave it out, or pass another --run",
@@ -89,7 +92,7 @@ class Call:
             return value is not None and (not isinstance(value, str | bool) or value != defaults[name])
 
         for name, (needed, why) in MEANS.items():
-            if is_said(name) and not (is_said(needed) or self.resumes):
+            if is_said(name) and not (any(map(is_said, needed)) or self.resumes):
                 raise UsageError(f"{name}={getattr(self, name)}: {why}")
         for kind, refused in REFUSED.items():
             for name, why in refused.items():

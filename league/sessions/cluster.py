@@ -1,4 +1,5 @@
 """A league over the machines of a Ray cluster: each learner is an actor, which trains as a process of its own does.
+So is an exploiter; the caller plays the matches that measure it.
 
 On a node that does not see the store's folder it trains in a mirror of it (`league.sessions.mirror`). Nothing of ours
 is pickled. Ray starts an actor again, on another node where its own has gone, and it goes on from its last saved state.
@@ -13,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from league.runtime.cluster import (
     files_of,
     last_line,
     need_room,
+    need_store,
     nodes_of,
     nonce_in,
     on_node,
@@ -37,10 +40,12 @@ from league.runtime.process import settings_kept
 from league.runtime.signals import on_signal
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
+from league.sessions.exploitability import begin_exploiter, resume_exploiter
 from league.sessions.folders import STOP, settings_of
 from league.sessions.leagues import LeagueResult, finished, learners_of, resume_league, written
 from league.sessions.mirror import Courier, store_of
-from league.sessions.plans import TrainResult
+from league.sessions.plans import SessionEnd, TrainResult
+from league.sessions.targets import find_target
 from league.store import locks
 from league.store.files import store_folder
 from league.store.rows import LearnerRow, RunRow
@@ -53,35 +58,34 @@ RESTARTS = 20
 
 
 def train_on(call: Call) -> TrainResult:
-    """Trains a league on the cluster `call.on`, a new one, or one that goes on, to its end or until it is stopped.
+    """Trains a league or an exploiter on the cluster `call.on`, new or stopped, to its end or until it is stopped.
 
     Raises:
         UsageError: Ray is not installed, there is no cluster, its nodes have another version or none sees the store, or
-            it is too small for the league; nothing has been written.
+            it is too small; nothing has been written.
         LeagueError: a learner failed; the others are stopped, saved.
     """
-    callback, address = callbacks_of(call.callback), str(call.on)
+    callback = callbacks_of(call.callback)
     code = {name: absolute(getattr(call, name)) for name in ("env", "bots", "sampler", "policy")}
     call = replace(call, **code, store=store_folder(call.store).absolute(), learner=None)
-    room = _room_of(call)
-    with connected(address, room) as ray, nonce_in(Path(call.store)) as nonce:
-        nodes = nodes_of(ray, nonce, files_of(code))
-        need_room(nodes, room)
-        callback.say(f"on {address}: {', '.join(node.name for node in nodes)}")
+    if call.against is not None or (call.resumes and "exploiter" in _roles(Store.open(Path(call.store)), call.resumes)):
+        return _exploit(call, code, callback)
+    with _cluster(call, code, _room_of(call), callback) as (ray, nodes, nonce):
         if call.resumes:
             store, league, asked = Store.open(Path(call.store), callback.say_or_log), call.resumes, list[RunRow]()
         else:
             store, league, asked = written(call, callback)
         configs, rows = {row.run: row.config for row in asked}, learners_of(store, league)
         changes = call.words if call.resumes else []
-        words = {**code, "device": call.device, "overrides": changes, "store": str(store.path)}
+        words = _words(call, code, changes)
         ends = {row.run: _ended(store, row.run, configs.get(row.run, ""), changes) for row in rows}
         left = [row for row in rows if ends[row.run] is None]
         if not left:
             raise finished(store, league, [store.find_run(row.run) for row in rows])
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
-            tasks = {row.run: _task(ray, store, row, configs.get(row.run, ""), words, courier) for row in left}
+            actors = {row.run: _actor(ray, row.run, _room(store, row)) for row in left}
+            tasks = {run: x.train.remote(run, configs.get(run, ""), words, courier) for run, x in actors.items()}
             ends |= _train(ray, store, tasks, callback)
     results = [end for row in rows if (end := ends[row.run]) is not None]
     is_finished = all(result.status == "finished" for result in results)
@@ -97,6 +101,52 @@ def train_on(call: Call) -> TrainResult:
     )
 
 
+def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainResult:
+    """Trains an exploiter in an actor; its matches are played here, where its snapshots are by then."""
+    room = Room(1.0, float((call.device or "").startswith("cuda")))
+    with _cluster(call, code, [room], callback) as (ray, nodes, nonce):
+        there = Store.create(Path(call.store), callback.say_or_log)
+        with resume_exploiter(there, call, callback) if call.resumes else begin_exploiter(call, callback) as session:
+            row, store = session.plans[0].row, session.plans[0].artifacts.store
+        words = _words(call, code, call.words if call.resumes else [])
+        if (end := _ended(store, row.run, "", words["overrides"])) is None:
+            [learner] = store.learners(row.run)
+            target = find_target(store, row, json.loads(learner.settings))
+            if target.folder is not None and not target.is_own:
+                need_store(nodes, store.path)
+            played = target.label.partition("@")[0]
+            leagues = {learner.league for learner in store.learners() if learner.run == played}
+            seen = {row.run, *([played, *leagues] if target.is_own else [])}
+            with _courier(ray, nodes, nonce, sorted(seen)) as courier:
+                actor = _actor(ray, row.run, room)
+                task = actor.train.remote(row.run, "", words, courier)
+                end = _train(ray, store, {row.run: task}, callback)[row.run]
+    return session.conclude(SessionEnd((end,), end.signal))
+
+
+@contextlib.contextmanager
+def _cluster(
+    call: Call, code: Mapping[str, Any], room: Sequence[Room], callback: Callbacks
+) -> Iterator[tuple[Any, list[Node], Path]]:
+    """Ray, its nodes, which have room and the caller's code, and the nonce in the store's folder."""
+    address = str(call.on)
+    with connected(address, room) as ray, nonce_in(Path(call.store)) as nonce:
+        nodes = nodes_of(ray, nonce, files_of(code))
+        need_room(nodes, room)
+        callback.say(f"on {address}: {', '.join(node.name for node in nodes)}")
+        yield ray, nodes, nonce
+
+
+def _words(call: Call, code: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Keywords of `Call` for an actor."""
+    return {**code, "device": call.device, "overrides": list(changes), "store": str(call.store)}
+
+
+def _roles(store: Store, run: str) -> list[str]:
+    """The role of a learner, or the roles of a league's."""
+    return [row.role for row in store.learners() if run in (row.league, row.run)]
+
+
 def _room_of(call: Call) -> list[Room]:
     """What each learner asks for.
 
@@ -110,7 +160,7 @@ def _room_of(call: Call) -> list[Room]:
     store = Store.open(Path(call.store))
     rows = store.learners(call.resumes)
     if not rows:
-        raise UsageError(f"run={call.resumes}: --on trains the learners of a league, and it is none; leave --on out")
+        raise UsageError(f"run={call.resumes}: --on trains a league or an exploiter, and it is none; leave --on out")
     return [_room(store, row) for row in rows if _ended(store, row.run, "", call.words) is None]
 
 
@@ -136,7 +186,7 @@ def _room(store: Store, row: LearnerRow) -> Room:
 
 
 class LearnerActor(ClusterActor):
-    """Trains one learner of a league."""
+    """Trains one learner of a league, or an exploiter."""
 
     def train(self, run: str, config: str, words: Mapping[str, Any], courier: Mapping[str, str]) -> str:
         """Trains it to its end, from its last saved state where it has one.
@@ -154,7 +204,9 @@ class LearnerActor(ClusterActor):
             with store_of(run, Path(call.store), courier) as store:
                 if (result := _ended(store, run, config, call.words)) is None:
                     locks.take_over(store.path / run / locks.LOCK, nobody.say)
-                    with settings_kept(), resume_league(store, call, nobody, config) as session:
+                    is_exploiter = _roles(store, run) == ["exploiter"]
+                    resume = resume_exploiter if is_exploiter else partial(resume_league, config=config)
+                    with settings_kept(), resume(store, call, nobody) as session:
                         [result] = session.go().results
         except LeagueError as error:
             return json.dumps({"error": str(error)})
@@ -210,14 +262,12 @@ def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str])
             Store.open(nonce.parent).view.write_catalogue()
 
 
-def _task(
-    ray: Any, store: Store, row: LearnerRow, config: str, words: Mapping[str, Any], courier: Mapping[str, str]
-) -> Any:
-    """A learner's training as Ray carries it out, again where its node goes away."""
-    room, name = _room(store, row), f"{row.run}-{secrets.token_hex(4)}"
+def _actor(ray: Any, run: str, room: Room) -> Any:
+    """Trains a run, again where its node goes away. Hold it: an actor that nobody holds ends before it begins."""
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}
+    name = f"{run}-{secrets.token_hex(4)}"
     actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
-    return actor.remote(os.getcwd()).train.remote(row.run, config, dict(words), dict(courier))
+    return actor.remote(os.getcwd())
 
 
 def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:

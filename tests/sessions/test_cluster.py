@@ -25,6 +25,7 @@ from league.errors import LeagueError, UsageError
 from league.runtime import cluster
 from league.sessions import cluster as sessions
 from league.sessions.callbacks import Callbacks
+from league.sessions.exploitability import Exploit
 from league.sessions.folders import STOP, ask_to_stop
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, RUNS, learned, train, write
@@ -103,7 +104,7 @@ def test_what_cannot_train_on_a_cluster_is_refused(arguments: dict[str, Any], wo
 
 
 def test_a_run_that_is_no_league_is_refused(whole: Path) -> None:
-    with pytest.raises(UsageError, match=r"run=L\.main: --on trains the learners of a league, and it is none"):
+    with pytest.raises(UsageError, match=r"run=L\.main: --on trains a league or an exploiter, and it is none"):
         league.resume("L.main", on="local", store=whole / "league.duckdb")
 
 
@@ -246,6 +247,22 @@ def test_finished_learners_are_skipped(tmp_path: Path) -> None:
         league.resume("L", on="local", store=store)
 
 
+def exploited(store: Path, **given: Any) -> Any:
+    """What an exploiter of the league's main agent makes of it, but for its own names."""
+    found = league.train(
+        against="L.main", steps=512, games=40, run=given.pop("run"), store=store, callback=Callbacks(()), **given
+    )
+    assert isinstance(found, Exploit) and found.summary is not None
+    return found.status, found.steps, found.exploiter.partition("@")[2], found.newest, found.summary.measured
+
+
+def test_an_exploiter_on_a_cluster_is_what_one_process_trains(whole: Path, tmp_path: Path) -> None:
+    store = shutil.copytree(whole, tmp_path / "c")
+    assert exploited(store, run="here") == exploited(store, run="there", on="local")
+    with pytest.raises(UsageError, match="a cluster trains a league or an exploiter"):
+        league.train("smoke", env="matrix", on="local", store=store)
+
+
 def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: Path) -> None:
     """Games of native bots go by their seeds alone; those of nets are as many, each a row of its own."""
     given: dict[str, Any] = {"bots": True, "env": "matrix", "games": 8, "device": "cpu"}
@@ -314,6 +331,18 @@ def node_apart(address: str, store: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         node.kill()
         node.wait()
+
+
+@pytest.mark.slow
+def test_an_exploiter_learns_on_a_node_that_shares_no_folder(whole: Path, tmp_path: Path, nodes: Any) -> None:
+    store = shutil.copytree(whole, tmp_path / "store")
+    wanted = exploited(store, run="here")
+    ray.init(nodes.address, log_to_driver=False)
+    try:
+        with node_apart(nodes.address, store):
+            assert exploited(store, run="there", on=nodes.address) == wanted
+    finally:
+        ray.shutdown()
 
 
 @pytest.mark.slow
