@@ -13,6 +13,7 @@ from league.commands.options import (
     AgentOption,
     DeviceOption,
     GameOption,
+    OnOption,
     Output,
     PresetOption,
     SetOption,
@@ -37,6 +38,7 @@ def sweep(
     best: Annotated[
         Path | None, typer.Option("--best", metavar="OUT", help="A new file: the best setting, for --config.")
     ] = None,
+    on: OnOption = None,
 ) -> None:
     """Search settings with Optuna; each is judged on as many seeds as it takes. The same call again goes on."""
     from league.printing.sweeps import print_sweep
@@ -49,7 +51,7 @@ def sweep(
     if show:
         result = read_sweep(file, output.store)
     else:
-        result = sweep(file, trials, jobs=jobs, store=output.store, say=None if output.quiet else output.say)
+        result = sweep(file, trials, jobs=jobs, on=on, store=output.store, say=None if output.quiet else output.say)
     if best is not None:
         write_best(result, best)
         output.say(f"the best is in {best}: league train --config {best}")

@@ -32,6 +32,8 @@ _FILE = re.compile(r"((?:[^=/:(]+=)?(?:(?:gymnasium|pettingzoo):)?)(.+?\.py)((?:
 """An address of a file: what stands before its path, that, and what stands behind it."""
 CONNECT_SECONDS, PROBE_SECONDS = 5.0, 60.0
 """How long a cluster has to answer, and a node of it."""
+RESTARTS = 20
+"""Of one actor that trains, after nodes or workers that went away."""
 SLACK = 1e-6
 """Of a sum of shares of a core."""
 
@@ -117,12 +119,13 @@ def _probe(path: str, nonce: str, files: Mapping[str, str]) -> str:
     seen = ""
     with contextlib.suppress(OSError):
         seen = Path(path, nonce).read_text()
-    other = [file for file, wanted in files.items() if _sha256(file) != wanted]
+    other = [file for file, wanted in files.items() if sha256_of(file) != wanted]
     found = {"version": __version__, "nonce": seen, "other": other, "name": platform.node()}
     return json.dumps(found | {"python": platform.python_version()})
 
 
-def _sha256(file: str) -> str:
+def sha256_of(file: str) -> str:
+    """A file's hash; empty where it cannot be read."""
     try:
         return hashlib.sha256(Path(file).read_bytes()).hexdigest()
     except OSError:
@@ -156,7 +159,7 @@ def files_of(given: Any) -> dict[str, str]:
     """The files that `absolute` has given, with their sha256: no other code of the user's own runs on a node."""
     if isinstance(given, str):
         found = _FILE.fullmatch(given)
-        return {} if found is None else {found[2]: _sha256(found[2])}
+        return {} if found is None else {found[2]: sha256_of(found[2])}
     each = given.values() if isinstance(given, Mapping) else given or ()
     return {file: mark for one in each for file, mark in files_of(one).items()}
 

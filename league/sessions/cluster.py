@@ -22,6 +22,7 @@ from league import config as settings
 from league.errors import LeagueError, UsageError, command
 from league.pool import roster
 from league.runtime.cluster import (
+    RESTARTS,
     ClusterActor,
     Node,
     Room,
@@ -53,8 +54,6 @@ from league.store.store import Store
 
 LOOK_SECONDS, TELL_SECONDS = 1.0, 10.0
 """Between two looks at the learners, and between two lines about them."""
-RESTARTS = 20
-"""Of one learner's actor, after nodes or workers that went away."""
 
 
 def train_on(call: Call) -> TrainResult:

@@ -19,6 +19,19 @@ from typing import TYPE_CHECKING, Any
 from league.boards.leaderboards import Rated
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, command
 from league.maths.racing import is_worse
+from league.runtime.cluster import (
+    RESTARTS,
+    ClusterActor,
+    Room,
+    absolute,
+    connected,
+    files_of,
+    last_line,
+    need_store,
+    nodes_of,
+    nonce_in,
+    sha256_of,
+)
 from league.runtime.process import python, settings_kept
 from league.sessions.objectives import Measured, Say, trained
 from league.sessions.sweep_files import SweepSpace
@@ -35,6 +48,8 @@ if TYPE_CHECKING:
     import optuna
 
 MAX_TRIALS, MAX_JOBS = 100_000, 256
+LOOK_SECONDS = 5.0
+"""Between two looks at the settings that a cluster tries."""
 MOST_FAILED = 3
 """Settings that may fail where none has ended well."""
 
@@ -45,6 +60,7 @@ def sweep(
     trials: int = 30,
     *,
     jobs: int = 1,
+    on: str | None = None,
     store: str | Path = DEFAULT_STORE,
     say: Say | None = None,
 ) -> SweepResult:
@@ -57,6 +73,8 @@ def sweep(
         trials: settings in all, those of earlier calls among them.
         jobs: processes that try settings at once, each with one thread unless OMP_NUM_THREADS says otherwise. Another
             call, in another shell, may help.
+        on: a Ray cluster, as for `league.train`, of which each job takes a core, and a GPU if the runs are on CUDA. All
+            its nodes have to see the store's folder and the file.
         store: the folder of the runs and of Optuna's journal.
         say: receives a line a run.
 
@@ -73,7 +91,9 @@ def sweep(
     folder = Store.create(Path(store), say).path
     journal = Journal(space, folder)
     number = 0
-    if jobs == 1:
+    if on is not None:
+        _work_on(on, journal, Path(file), trials, jobs, say or (lambda line: None))
+    elif jobs == 1:
         number = _Worker(journal, trials, say or (lambda line: None)).work()
     else:
         _work_apart(Path(file), trials, jobs, folder, say)
@@ -205,6 +225,50 @@ def _work_apart(file: Path, trials: int, jobs: int, store: Path, say: Callable[[
     if bad := [code for code in codes if code]:
         again = command("sweep", file, store=store)
         raise LeagueError(f"{len(bad)} of {jobs} jobs ended with code {bad[0]}, as said above; {again} goes on")
+
+
+class SweepActor(ClusterActor):
+    """Tries settings on a node of a cluster."""
+
+    def work(self, file: str, trials: int, store: str) -> str:
+        """As `sweep` by one job; what is wrong, since an exception would be pickled."""
+        try:
+            sweep(file, trials, store=store)
+        except LeagueError as error:
+            return str(error)
+        return ""
+
+
+def _work_on(address: str, journal: Journal, file: Path, trials: int, jobs: int, say: Say) -> None:
+    """Lets `jobs` actors try settings; one whose node goes away begins on another, with the trial that it was at.
+
+    Raises:
+        UsageError: as `connected`, `absolute`, `nodes_of` and `need_store`.
+        LeagueError: one of them failed.
+    """
+    train, path = journal.space.file.train, str(file.absolute())
+    room = Room(1.0, float((train.device or "").startswith("cuda")))
+    files = {name: sha256_of(name) for name in (path, *([train.config] if train.config else []))}
+    with connected(address, [room] * jobs) as ray, nonce_in(journal.store) as nonce:
+        nodes = nodes_of(ray, nonce, files | files_of(absolute(train.env)))
+        need_store(nodes, journal.store)
+        say(f"on {address}: {', '.join(node.name for node in nodes)}")
+        often = {"max_restarts": RESTARTS, "max_task_retries": -1}
+        actor = ray.remote(SweepActor).options(num_cpus=room.cpus, num_gpus=room.gpus, **often)
+        actors = [actor.remote(os.getcwd()) for _ in range(jobs)]
+        waiting = tasks = [each.work.remote(path, trials, str(journal.store)) for each in actors]
+        judged = 0
+        while waiting:
+            waiting = ray.wait(waiting, num_returns=len(waiting), timeout=LOOK_SECONDS)[1]
+            before, judged = judged, sum(trial.state.is_finished() for trial in journal.study.trials)
+            if judged > before:
+                say(f"{judged} of {trials} settings are judged")
+        try:
+            wrong = ray.get(tasks)
+        except ray.exceptions.RayError as error:
+            wrong = [f"on {address}: a node failed ({last_line(error)})"]
+    if bad := [text for text in wrong if text]:
+        raise LeagueError(f"{bad[0]}; {command('sweep', file, '--on', address, store=journal.store)} goes on")
 
 
 def _need_optuna() -> None:

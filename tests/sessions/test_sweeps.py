@@ -307,6 +307,33 @@ def test_two_jobs_share_a_sweep(tmp_path: Path) -> None:
     assert len({x.user_attrs["worker"] for x in journal.study.trials}) == 2
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("ray")
+def test_jobs_on_a_cluster_share_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They find what one process finds, each with a setting of its own."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    path, said = file_of(tmp_path, top='seeds = 1\nobjective.kind = "nashconv"'), list[str]()
+    there = sweep(path, 4, jobs=2, on="local", store=tmp_path / "there", say=said.append)
+    assert sorted(x.trial for x in there.tried) == [*range(4)] and {x.status for x in there.tried} == {"complete"}
+    assert len(Store.open(tmp_path / "there").runs()) == 4
+    assert said[0].startswith("on local: ") and said[-1] == "4 of 4 settings are judged"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("ray")
+def test_what_fails_on_a_cluster_is_said_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    path = file_of(tmp_path, top='seeds = 1\nobjective.kind = "nashconv"')
+    for number in range(3):
+        (tmp_path / "taken").mkdir(exist_ok=True)
+        (tmp_path / "taken" / f"tiny-t{number:03}-s1").touch()
+    with pytest.raises(LeagueError, match=r"tiny-t00.-s1.*; `league sweep .*--on local.*` goes on"):
+        sweep(path, 4, on="local", store=tmp_path / "taken")
+
+
 def test_a_real_run_is_pruned_and_stays_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped after its reading, and can be resumed."""
     monkeypatch.setattr(optuna.pruners.MedianPruner, "prune", lambda *arguments: True)
