@@ -17,8 +17,14 @@ CATALOGUE = "league.duckdb"
 
 
 def store_folder(path: str | os.PathLike[str]) -> Path:
-    """The store's folder, given itself or the catalogue in it."""
+    """The store's folder, given itself or the catalogue in it.
+
+    Raises:
+        UsageError: it is an address of an object store, which cannot rename files.
+    """
     given = Path(path)
+    if re.match(r"[a-z][a-z0-9+.-]+:/", str(given)):
+        raise UsageError(f"store {given}: is an address, and must be a folder; pass one, and copy its runs there")
     return given.parent if given.name == CATALOGUE else given
 
 

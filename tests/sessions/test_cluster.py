@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 import league
 from league.arena.agents import Named
@@ -281,6 +282,14 @@ def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: P
     assert len({x.seed for x in matches}) == 17
     with pytest.raises(UsageError, match=r"--on 127\.0\.0\.1:1: no Ray cluster answers"):
         league.tournament(**given, store=tmp_path / "d", on="127.0.0.1:1")
+
+
+def test_the_example_of_a_clusters_file_is_one() -> None:
+    """As Ray's own schema has it."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    text = (Path(__file__).parents[2] / "examples/cluster.yaml").read_text()
+    validate_config(prepare_config(yaml.safe_load(text)))
 
 
 @pytest.fixture
