@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from league.arena.evaluations import evaluate
     from league.arena.gating import gate
     from league.arena.tournaments import tournament
+    from league.arena.validation import validate
     from league.arena.watching import watch
     from league.faces.notebook import metrics, payoff, query, runs
     from league.faces.report import report
@@ -63,6 +64,7 @@ __all__ = [
     "tournament",
     "track",
     "train",
+    "validate",
     "watch",
 ]
 _HOMES = {
@@ -85,6 +87,7 @@ _HOMES = {
     "replay": "league.sessions.failures",
     "tournament": "league.arena.tournaments",
     "track": "league.faces.trackers",
+    "validate": "league.arena.validation",
     "watch": "league.arena.watching",
 }
 _WATCHED = ("evaluate", "gate", "resume", "tournament", "train")

@@ -1,8 +1,9 @@
 """Plays a file of another kind by the protocol of programs (docs/guides/programs.md), in a process of its own: a
-main.py of Kaggle's form, a model of stable-baselines3, an export of league."""
+main.py of Kaggle's form, a model of stable-baselines3, an export of league, a submission."""
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
 import os
@@ -15,7 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from league.runtime import sandbox
+
 PROTOCOL = 1
+CLASSES = ("Agent", "LeagueAgent")
+"""What the class of an agent.py is called."""
 
 
 Act = Callable[[list[float], list[int]], Any]
@@ -26,17 +31,22 @@ Opened = Callable[[int], tuple[Act, Watch | None]]
 
 
 def main() -> None:
-    """Plays what `sys.argv` names, a scheme and a path, until stdin ends. What code prints goes to stderr."""
-    scheme, path = sys.argv[1:3]
+    """Plays what `sys.argv` names until stdin ends: a scheme, a path, and `apart` to be shut in.
+
+    What code prints goes to stderr.
+    """
+    scheme, path, *apart = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    if apart:
+        sandbox.enter([path if os.path.isdir(path) else os.path.dirname(path)])
     make, players, counts = None, dict[int, Any](), dict[int, list[int]]()
     for line in sys.stdin:
         message = json.loads(line)
         if "start" in message:
-            make = OPEN[scheme](path, message)
-            say: dict[str, Any] = {"ready": PROTOCOL, "watch": scheme == "export"}
+            make = OPEN[scheme](path, {**message, "apart": bool(apart)})
+            say: dict[str, Any] = {"ready": PROTOCOL, "watch": scheme in ("export", "submission")}
         elif "reset" in message:
             assert make is not None, "start comes first"
             row, seed = message["reset"], message["seed"]
@@ -149,8 +159,33 @@ def open_export(path: str, game: Mapping[str, Any]) -> Opened:
     return make
 
 
+def open_submission(path: str, game: Mapping[str, Any]) -> Opened:
+    """A folder with an agent.py or a main.py. A match has an agent of its own; shut in, one agent plays all."""
+    if not os.path.exists(file := os.path.join(path, "agent.py")):
+        return open_kaggle(os.path.join(path, "main.py"), game)
+    sys.path.insert(0, path)
+    spec = importlib.util.spec_from_file_location("agent", file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["agent"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = [module.__dict__[name] for name in CLASSES if isinstance(module.__dict__.get(name), type)]
+    if not made or not all(callable(getattr(made[0], method, None)) for method in ("reset", "act")):
+        sys.exit(f"agent.py has no class {' or '.join(CLASSES)} with reset() and act(observation, mask)")
+    only = made[0]()
+    takes_seed = "seed" in inspect.signature(only.reset).parameters
+    takes = len(inspect.signature(only.act).parameters)
+
+    def make(seed: int) -> tuple[Act, Watch]:
+        agent = only if game["apart"] else made[0]()
+        agent.reset(**({"seed": seed} if takes_seed else {}))
+        return lambda obs, mask: agent.act(*(obs, mask or None)[:takes]), getattr(agent, "watch", lambda obs: None)
+
+    return make
+
+
 OPEN: dict[str, Callable[[str, Mapping[str, Any]], Opened]] = {
     "kaggle": open_kaggle,
     "sb3": open_sb3,
     "export": open_export,
+    "submission": open_submission,
 }

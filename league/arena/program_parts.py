@@ -20,8 +20,10 @@ RUN = {
     "kaggle": "a main.py in the form of Kaggle, with a function agent(observation, configuration) last",
     "sb3": "a model of stable-baselines3, saved as a zip",
     "export": "a folder that `league export AGENT OUT --format onnx` wrote, or its submission",
+    "submission": "a folder with an agent.py, whose class Agent has reset() and act(observation, mask), or a main.py",
 }
 """Files that `league.arena.bot_runner` plays, by scheme."""
+RUN_CODE = "from league.arena.bot_runner import main; main()"
 RUNNER_SECONDS = 60.0
 """Until a runner is ready: torch and a model are loaded."""
 HOW = "docs/guides/programs.md tells how a program is named"
@@ -44,7 +46,7 @@ def locate_program(text: str, what: What) -> Located:
     if not words or (scheme != PROGRAM and len(words) > 1):
         raise what.refuse(plain(text), f"names {'several files' if words else 'nothing'} behind the colon; {HOW}")
     first = Path(words[0]).expanduser()
-    if scheme != PROGRAM and not (first.is_dir() if scheme == "export" else first.is_file()):
+    if scheme != PROGRAM and not (first.is_dir() if scheme in ("export", "submission") else first.is_file()):
         raise GoneError(f"{what.setting}={plain(text)}: there is no {words[0]}; give {RUN[scheme]}")
     if scheme == PROGRAM:
         _need_program(text, words[0], first, what)
@@ -65,8 +67,7 @@ def open_program(found: Located) -> Program:
     address, words = found.source.address, shlex.split(found.source.address.partition(":")[2])
     if found.place == PROGRAM:
         return Program(address, tuple(words))
-    run = "from league.arena.bot_runner import main; main()"
-    return Program(address, tuple(python(run, found.place, *words)), RUNNER_SECONDS)
+    return Program(address, tuple(python(RUN_CODE, found.place, *words)), RUNNER_SECONDS)
 
 
 def _need_program(text: str, word: str, path: Path, what: What) -> None:

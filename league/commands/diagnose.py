@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from league.commands.options import (
     SamplerOption,
     SetOption,
     count_option,
+    flag,
     group,
     subcommand,
 )
@@ -75,6 +77,42 @@ def selftest(
     else:
         show("all is well" if all(one.outcome == "passed" for one in made) else "all numbers are right")
     if failed:
+        raise typer.Exit(1)
+
+
+@subcommand(PANEL)
+def validate(
+    output: Output,
+    submission: Annotated[Path, typer.Argument(metavar="PATH", help="A folder or zip with an agent.py or a main.py.")],
+    env: GameOption = None,
+    matches: Annotated[int, count_option("--matches", help="Matches against random play, an even number.")] = 20,
+    time_limit: Annotated[float, typer.Option(metavar="MS", help="Milliseconds of a decision.")] = 50.0,
+    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of a process.")] = 1024,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the matches.")] = 0,
+    trust: Annotated[bool, flag("--trust", help="Run its code where this machine cannot isolate it.")] = False,
+) -> None:
+    """Play a submission as a referee would, shut in without network, programs and changes of files; say what is wrong.
+
+    Exit code 1 if a rule is broken.
+    """
+    from league.arena.validation import validate
+    from league.printing.lists import print_validation
+
+    found = validate(
+        submission,
+        env=env,
+        matches=matches,
+        time_limit=time_limit / 1e3,
+        memory=memory,
+        seed=seed,
+        trust=trust,
+        say=output.say,
+    )
+    if output.as_json:
+        print_json(found)
+    else:
+        print_validation(found)
+    if not found.is_fit:
         raise typer.Exit(1)
 
 

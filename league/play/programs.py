@@ -77,12 +77,12 @@ class ProgramError(Exception):
 class _ProgramProcess:
     """One process of a program, and what is on its way to and from it."""
 
-    def __init__(self, program: Program, game: Mapping[str, Any]) -> None:
+    def __init__(self, program: Program, game: Mapping[str, Any], mib: float) -> None:
         self.waiting: dict[int, None] = {}
         """The matches that are asked, in the order of the questions."""
         self.out, self.matches = bytearray(), set[int]()
         self._in, self._errors = bytearray(), tempfile.TemporaryFile()  # noqa: SIM115
-        limits = [str(int(limit(MIB) * 2**20)), str(MAX_FILE), "0"]
+        limits = [str(int(mib * 2**20)), str(MAX_FILE), "0"]
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", LIMITED, *limits, *program.command],
             stdin=subprocess.PIPE,
@@ -95,7 +95,7 @@ class _ProgramProcess:
         self.to, self.of = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self.to, False)
         os.set_blocking(self.of, False)
-        self.last = time.monotonic()
+        self.pid, self.last = self._process.pid, time.monotonic()
         try:
             self.send({"start": PROTOCOL, **game})
             self._wait_ready(program.start_seconds)
@@ -219,9 +219,12 @@ class ProgramHost:
         program: what is started.
         spec: the game's.
         num_processes: among which matches are dealt out.
+        mib: the most memory of each; None: as the environment says.
     """
 
-    def __init__(self, name: str, program: Program, spec: GameSpec, num_processes: int = 1) -> None:
+    def __init__(
+        self, name: str, program: Program, spec: GameSpec, num_processes: int = 1, mib: float | None = None
+    ) -> None:
         self._name, self._program, self._spec = name, program, spec
         self._game = {
             "game": spec.name,
@@ -231,6 +234,7 @@ class ProgramHost:
             "action": asdict(spec.action),
             "seconds": limit(SECONDS),
         }
+        self.mib = limit(MIB) if mib is None else mib
         self._everything = [1] * spec.action.mask_size
         self._type = float if spec.action.has_real else int
         self._processes: list[_ProgramProcess | None] = [None] * num_processes
@@ -270,7 +274,7 @@ class ProgramHost:
             raise ProgramError(f"its process ended {self._deaths} times in one step")
         if process is None:
             self._deaths += 1  # unless it starts
-            process = self._processes[number] = _ProgramProcess(self._program, self._game)
+            process = self._processes[number] = _ProgramProcess(self._program, self._game, self.mib)
             self._deaths -= 1
             self._has_started = True
         return process
@@ -327,6 +331,15 @@ class ProgramHost:
         self.live -= process.matches
         self._processes[self._processes.index(process)] = None
         process.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that run."""
+        return [process.pid for process in self._processes if process is not None]
+
+    def close(self) -> None:
+        """Ends all processes."""
+        _close(self._processes)
 
     def end(self, match: int) -> None:
         """See `Host.end`."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from league.printing import print_json
+from league.printing import print_json, put
 from league.printing.tables import Cell, Column, Value, around, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from league.arena.validation import Validation
     from league.commands.doctor import HealthCheck
     from league.config.reference import SettingDoc
     from league.envs.listing import ListedBot, ListedGame
@@ -185,6 +186,21 @@ def print_findings(found: Sequence[HealthCheck]) -> None:
         for x in found
     ]
     print_table("", ("", "what", Column("found", is_prose=True)), rows)
+
+
+def print_validation(found: Validation) -> None:
+    """What a submission did, a row a rule, and the verdict."""
+    rows = [
+        (
+            Cell(("broken",), HEALTH["broken"]) if check.next else Cell(("holds",), HEALTH["well"]),
+            check.rule,
+            f"{check.found}. Next: {check.next}" if check.next else check.found,
+        )
+        for check in found.checks
+    ]
+    verdict = "fit to submit" if found.is_fit else "not fit to submit"
+    print_table(f"{found.submission}, {found.game}", ("", "rule", Column("found", is_prose=True)), rows)
+    put(f"{found.submission} is {verdict}")
 
 
 def show_size(num_bytes: int) -> str:

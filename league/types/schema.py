@@ -89,7 +89,7 @@ class PartSource(FrozenModel):
     """What it is called in there, such as `greedy` or `Net.small`."""
 
 
-PROGRAM_SCHEMES = ("program", "kaggle", "sb3", "export")
+PROGRAM_SCHEMES = ("program", "kaggle", "sb3", "export", "submission")
 """What the addresses of bots in processes of their own begin with (docs/guides/programs.md)."""
 
 
