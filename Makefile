@@ -3,10 +3,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAGE  ?= test50k
 COMPAT ?= 2.6.0 2.11.0 2.13.0
+KAGGLE ?= kaggle-environments==1.33.2
 CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*/*.pyx policies/*/*.pxi)
 C      := $(wildcard policies/*/*.h)
 
-.PHONY: train test slow lint types check compat docs build clean
+.PHONY: train test slow lint types check compat kaggle docs build clean
 
 train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
@@ -36,6 +37,12 @@ compat: build
 	    pytest-xdist hypothesis || exit 1; \
 	  $$folder/bin/python -m pytest -q -n 0 tests/policies tests/snapshots || exit 1; \
 	done
+
+# The tests of Kaggle's environments, which are skipped without the package (its pins conflict with ours): 65 MB.
+kaggle: build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check jsonschema requests
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(KAGGLE)
+	$(BIN)/python -m pytest -q -n 0 -m "slow or not slow" tests/envs/test_kaggle.py
 
 # The documentation site, in build/site: open build/site/index.html.
 docs: $(VENV)/.documented build/typed/league

@@ -148,10 +148,10 @@ def locate(address: Address, file: str = "") -> Located:
 def _locate_scheme(address: Address, before: str) -> Located:
     """A library's game; of one in a user's own file or module, with that file."""
     part, path, data, sha256 = address.part, None, b"", ""
-    (file, behind), module = file_of(address.place, part), module_of(address.place, part)
+    (head, file, behind), module = file_of(address.place, part), module_of(address.place, part)
     if file:
         path = _whole(replace(address, place=file))
-        part = f"{path}{behind}"
+        part = f"{head}{path}{behind}"
     elif module:
         path = _module_file(replace(address, kind="module", place=module), before)
     if path is not None:

@@ -13,7 +13,7 @@ import os
 import shutil
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -50,6 +50,7 @@ def export(
     format: Format = "folder",
     quantize: Literal["int8"] | None = None,
     say: Callable[[str], None] | None = None,
+    beside: Callable[[Manifest], Mapping[str, bytes]] = lambda manifest: {},
 ) -> Manifest:
     """Writes the verified snapshot in `snapshot` to the new folder `out`; returns its manifest.
 
@@ -61,6 +62,7 @@ def export(
             weights for numpy alone or `agent.onnx`.
         quantize: `int8`: weights of matrix products in `agent.onnx` as 8 bits.
         say: receives how far the export's log-probabilities are from the network's.
+        beside: gives what else a submission has: name of a file -> content.
 
     Raises:
         UsageError: an unknown format, one that cannot be quantized, or a package is missing.
@@ -78,6 +80,7 @@ def export(
             f"format={format}: the network is a custom policy, {plain(one_line(own.policy))}, which only torch can run;"
             f" export it with --format folder"
         )
+    more = beside(manifest) if format == "submission" else {}
     _, policy = load_policy(snapshot)
     decision = Decision(cast(ActorCritic, policy)).eval()
     temporary = temporary_beside(out)
@@ -91,6 +94,8 @@ def export(
                 f"format={format}: torch cannot export this network ({one_line(str(error).splitlines()[0])}); export it"
                 f" with --format folder"
             ) from error
+        for name, data in more.items():
+            (temporary / name).write_bytes(data)
         apart = difference(decision, run)
         most = np.finfo(np.float32).max if quantize else MOST_APART
         if not apart <= most:

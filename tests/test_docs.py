@@ -29,6 +29,7 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "lab").glob("*.md"))]
 TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 CODE = [path for part in ("league", "envs", "policies", "snapshots") for path in (ROOT / part).rglob("*.py")]
+LEAGUE_PAGES = ("league", "tutorials/league")
 RIDDLES = re.compile(
     r"\b(whoever|whatever|whichever|(?:is|are|was|were) told|so (?:many|few|much)|one's own|of one's)\b", re.IGNORECASE
 )
@@ -208,7 +209,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
 
 def test_what_pages_have_as_files_and_drawings_can_be_given(tmp_path: Path) -> None:
     """Settings for `--config`, a league for `--league`, and two runners in groups of their own."""
-    pool, learners = re.findall(r"```toml\n(.*?)```", TEXTS["docs/league.md"], re.S)
+    [pool], [learners] = (re.findall(r"```toml\n(.*?)```", TEXTS[f"docs/{page}.md"], re.S) for page in LEAGUE_PAGES)
     (tmp_path / "pool.toml").write_text(pool)
     (tmp_path / "two.toml").write_text(learners)
     assert config.load(config_file=tmp_path / "pool.toml").pool.group_sampler == "quality"

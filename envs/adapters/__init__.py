@@ -23,16 +23,19 @@ class Scheme(NamedTuple):
     """What opens the addresses of one beginning."""
 
     module: str
-    extra: str
-    """Of `league-engine`: what installs the library."""
+    install: str
+    """What `pip install` is given for the library."""
     distribution: str
     """The library, whose version is stored with a run."""
 
 
+KAGGLE = "jsonschema requests && pip install --no-deps kaggle-environments"
+"""The package alone: its pins are an old Gymnasium, jax and more, which its environments for two do not need."""
 SCHEMES = {
-    "pettingzoo": Scheme("league.envs.adapters.pettingzoo", "pettingzoo", "pettingzoo"),
-    "openspiel": Scheme("league.envs.adapters.openspiel", "openspiel", "open_spiel"),
-    "gymnasium": Scheme("league.envs.adapters.gymnasium", "gymnasium", "gymnasium"),
+    "pettingzoo": Scheme("league.envs.adapters.pettingzoo", "'league-engine[pettingzoo]'", "pettingzoo"),
+    "openspiel": Scheme("league.envs.adapters.openspiel", "'league-engine[openspiel]'", "open_spiel"),
+    "gymnasium": Scheme("league.envs.adapters.gymnasium", "'league-engine[gymnasium]'", "gymnasium"),
+    "kaggle": Scheme("league.envs.adapters.kaggle", KAGGLE, "kaggle_environments"),
 }
 
 
@@ -61,9 +64,7 @@ def load(scheme: str) -> ModuleType:
                 f"env={scheme}:...: this league has no adapter for {found.distribution}; install a newer one, or give"
                 f" the game as a file, game.py"
             ) from None
-        raise ConfigError(
-            f"env={scheme}:...: {error.name} is not installed; pip install 'league-engine[{found.extra}]'"
-        ) from None
+        raise ConfigError(f"env={scheme}:...: {error.name} is not installed; pip install {found.install}") from None
 
 
 def library_version(scheme: str) -> str:
@@ -74,10 +75,16 @@ def library_version(scheme: str) -> str:
         return ""
 
 
-def file_of(scheme: str, rest: str) -> tuple[str, str]:
-    """The file in `SCHEME:FILE.py[:NAME][(keyword=value, ...)]`, and what follows it; no file is empty."""
-    found = None if scheme == "openspiel" else FILE.match(rest)
-    return (found[1], rest[found.end() :]) if found else ("", rest)
+def file_of(scheme: str, rest: str) -> tuple[str, str, str]:
+    """The file in `SCHEME:[NAME:]FILE.py[:NAME][(keyword=value, ...)]`, what stands before and what behind it.
+
+    Only an encoder's file has a name before it, which is an environment's of Kaggle. No file is empty, with all of
+    `rest` behind it.
+    """
+    head = re.match(r"\w+:", rest) if scheme == "kaggle" else None
+    at = head.end() if head else 0
+    found = None if scheme == "openspiel" or (scheme == "kaggle" and not head) else FILE.match(rest, at)
+    return (rest[:at], found[1], rest[found.end() :]) if found else ("", "", rest)
 
 
 def module_of(scheme: str, rest: str) -> str:
@@ -88,8 +95,8 @@ def module_of(scheme: str, rest: str) -> str:
     name, colon, _ = rest.partition("(")[0].rpartition(":")
     if scheme == "pettingzoo" and not colon and "." in rest.partition("(")[0]:
         name = rest.partition("(")[0]
-    is_module = scheme != "openspiel" and all(word.isidentifier() for word in name.split("."))
-    return name if is_module and not file_of(scheme, rest)[0] else ""
+    is_module = scheme not in ("openspiel", "kaggle") and all(word.isidentifier() for word in name.split("."))
+    return name if is_module and not file_of(scheme, rest)[1] else ""
 
 
 def scheme_of(thing: object) -> str:

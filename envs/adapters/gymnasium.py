@@ -51,7 +51,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
         ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
     """
     where = f"gymnasium:{rest}"
-    name, keywords = parse_call(where, file_of("gymnasium", rest)[1].removeprefix(":"))
+    name, keywords = parse_call(where, file_of("gymnasium", rest)[2].removeprefix(":"))
     spec = _spec(where, name, module)
     threshold: Any = spec.reward_threshold
     if threshold is not None and (type(threshold) not in (int, float) or not isfinite(threshold)):

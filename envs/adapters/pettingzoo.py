@@ -189,7 +189,7 @@ def open(rest: str, module: ModuleType | None = None) -> MatchGame:
         ConfigError: there is no such environment, it is not installed whole, or it cannot be played here.
     """
     where = f"pettingzoo:{rest}"
-    file, behind = file_of("pettingzoo", rest)
+    _, file, behind = file_of("pettingzoo", rest)
     name, keywords = parse_call(where, behind)
     place, _, part = name.rpartition(":") if ":" in name else (name, "", "")
     module = module or _module(where, place)

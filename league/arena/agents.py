@@ -25,6 +25,7 @@ from league.boards.leaderboards import Leaderboard
 from league.boards.naming import find_named
 from league.boards.standings import leaderboard as rank
 from league.envs import registry
+from league.envs.adapters.encoders import submission_files
 from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command
 from league.play.evaluation import play
 from league.play.pairings import Contestant, Pairing
@@ -179,7 +180,11 @@ def export(
     found = find_agent(store_for(store, name, say=say), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a bot has no weights to export; name a run, a snapshot or a folder")
-    return export_snapshot(found.folder, Path(out), format, quantize, say)
+    return export_snapshot(found.folder, Path(out), format, quantize, say, _files_beside)
+
+
+def _files_beside(manifest: Manifest) -> dict[str, bytes]:
+    return submission_files(manifest.game.came_from)
 
 
 def leaderboard(

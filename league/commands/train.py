@@ -49,6 +49,10 @@ def train(
     preset: PresetOption = "fast",
     agent: AgentOption = None,
     env: GameOption = None,
+    encode: Annotated[
+        str | None,
+        typer.Option(metavar="FILE.py[:NAME]", help="The encoder of the game --env kaggle:NAME."),
+    ] = None,
     run: Annotated[
         str | None, typer.Option(metavar="NAME", help="The run's name; the next free GAME-N if not given.")
     ] = None,
@@ -87,7 +91,7 @@ def train(
             stage,
             preset=preset,
             agent=agent,
-            env=env,
+            env=_encoded(env, encode),
             run=run,
             steps=steps,
             seed=seed,
@@ -105,6 +109,17 @@ def train(
             callback=[callback, trackers],
         )
     _finish(result, output, callback)
+
+
+def _encoded(env: str | None, encode: str | None) -> str | None:
+    """The address of a game with its encoder, `kaggle:NAME:FILE.py[:NAME]`.
+
+    Raises:
+        UsageError: the game is not Kaggle's.
+    """
+    if encode is not None and not (env or "").startswith("kaggle:"):
+        raise UsageError(f"--encode {encode}: env={env} is no environment of Kaggle; pass --env kaggle:NAME")
+    return env if encode is None else f"{env}:{encode}"
 
 
 @subcommand(PANEL)

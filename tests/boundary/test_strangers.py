@@ -703,7 +703,7 @@ FOLDERS = ("league", "envs", "policies", "snapshots", "benchmarks", "examples", 
 SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.stem[:5] != "test_"]
 IMPORTERS = (
     *("league/__init__.py", "envs/registry.py", "envs/adapters/__init__.py", "benchmarks/peers/__main__.py"),
-    *("envs/sources.py", "envs/adapters/gymnasium.py", "envs/adapters/pettingzoo.py"),
+    *("envs/sources.py", "envs/adapters/gymnasium.py", "envs/adapters/pettingzoo.py", "envs/adapters/kaggle.py"),
 )
 ALLOWED = {
     *((file, "importlib.import_module") for file in IMPORTERS),
