@@ -29,7 +29,7 @@ from league.arena.cluster import PARTS, PlayerActor
 from league.arena.entrants import enter
 from league.maths.scheduling import round_robin
 from league.runtime.process import import_path, python
-from league.sessions.folders import begin_folder, folder_of
+from league.sessions.folders import begin_folder
 from league.store.folder import FLUSH_SECONDS, Folder
 from league.store.store import Store
 
@@ -64,8 +64,8 @@ def write(store: str, source: str, first: int, count: int, seconds: float, begin
     folders = []
     for k in range(first, first + count):
         own = replace(row, run=f"learner-{k}", status="running", steps=0, update=0)
-        folder_of(opened, own.run).mkdir(parents=True)
-        folders.append(Folder(folder_of(opened, own.run), print))
+        (opened.path / own.run).mkdir(parents=True)
+        folders.append(Folder(opened.path / own.run, print))
         with opened.one_at_a_time():
             begin_folder(folders[-1], own, opened.identity_of(own))
     time.sleep(max(0.0, begins - time.time()))

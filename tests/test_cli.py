@@ -408,7 +408,7 @@ def test_little_or_nothing_in_the_store_is_said(call: Call, here: Path) -> None:
     need_refusal(call("tournament"), 2, "--bots")
     need_refusal(call("alarms", "matrix-1"), 2, "matrix-1", "known: none")
     store.begin_run(RunRow("matrix-1", "matrix", "g", "f", 1, "smoke", "{}"))
-    store.add_snapshot(SnapshotRow("net-0", "matrix-1", 0, 0, "matrix-1/0", "f"))
+    store.add_snapshot(SnapshotRow("net-0", "matrix-1", 0, 0, "matrix-1/snapshots/0", "f"))
     store.flush(force=True)
     board = call("leaderboard")
     assert "no evaluation matches yet" in board.err and "rating" not in board.out and "matrix-1" in board.out

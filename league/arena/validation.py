@@ -44,7 +44,7 @@ MOST_REQUIREMENTS = 3
 
 
 @dataclass(frozen=True)
-class SubmissionCheck:
+class RuleCheck:
     """One rule for submissions and what was measured; next: what to do, where the rule is broken."""
 
     rule: str
@@ -64,7 +64,7 @@ class Validation(Result):
     game: str
     is_fit: bool
     is_isolated: bool
-    checks: tuple[SubmissionCheck, ...]
+    checks: tuple[RuleCheck, ...]
     decisions: int = 0
     median_ms: float = 0.0
     worst_ms: float = 0.0
@@ -130,7 +130,7 @@ def validate(
         finally:
             host.close()
     held = "no network, no programs, no changes of files" if is_isolated else "not isolated: its code could do anything"
-    checks.append(SubmissionCheck("isolation", held))
+    checks.append(RuleCheck("isolation", held))
     times = host.seconds or [0.0]
     return Validation(
         submission=str(submission),
@@ -221,12 +221,12 @@ def _judged(
     time_limit: float,
     seed: int,
     say: Callable[[str], None],
-) -> list[SubmissionCheck]:
+) -> list[RuleCheck]:
     """Plays the matches; a check each rule, up to the first that ends it all."""
     names = [line for line in _requirements(folder) if line.strip() and not line.startswith("#")]
     too_many = f"a referee installs at most {MOST_REQUIREMENTS}; drop some"
     found = f"{len(names)}: {', '.join(names)}"[:200] if names else "none named"
-    checks = [SubmissionCheck("requirements", found, too_many if len(names) > MOST_REQUIREMENTS else "")]
+    checks = [RuleCheck("requirements", found, too_many if len(names) > MOST_REQUIREMENTS else "")]
     rival = Contestant(BOT_PREFIX + (RANDOM if RANDOM in spec.bots else spec.bots[0]))
     choices, played, told_at = choices_of(spec.action), 0, time.monotonic()
     make = partial(_make_batch, spec.name, options)
@@ -243,11 +243,11 @@ def _judged(
                 say(f"{played} of {matches} matches, {len(host.seconds):,} decisions")
     except ConfigError as error:
         text = str(error).partition("at its start: ")[2].rpartition("; mend it")[0] or str(error)
-        return [*checks, SubmissionCheck("starts", text, "mend it, and try `python agent.py` in its folder")]
-    checks.append(SubmissionCheck("starts", f"within {host.start_seconds:.1f} s"))
+        return [*checks, RuleCheck("starts", text, "mend it, and try `python agent.py` in its folder")]
+    checks.append(RuleCheck("starts", f"within {host.start_seconds:.1f} s"))
     if host.failures:
-        return [*checks, SubmissionCheck("whole matches", host.failures[0], "mend it: a referee would take the match")]
-    checks.append(SubmissionCheck("whole matches", f"{played} of {matches}, {len(host.seconds):,} decisions"))
+        return [*checks, RuleCheck("whole matches", host.failures[0], "mend it: a referee would take the match")]
+    checks.append(RuleCheck("whole matches", f"{played} of {matches}, {len(host.seconds):,} decisions"))
     if not host.seconds:
         return checks
     median, worst = 1e3 * statistics.median(host.seconds), 1e3 * max(host.seconds)
@@ -256,12 +256,12 @@ def _judged(
         if worst > 1e3 * time_limit
         else ""
     )
-    checks.append(SubmissionCheck("time", f"median {median:.2f} ms, worst {worst:.1f} of {1e3 * time_limit:g} ms", slow))
-    checks.append(SubmissionCheck("memory", f"at most {host.peak_mib:,.0f} of {host.mib:,.0f} MiB"))
+    checks.append(RuleCheck("time", f"median {median:.2f} ms, worst {worst:.1f} of {1e3 * time_limit:g} ms", slow))
+    checks.append(RuleCheck("memory", f"at most {host.peak_mib:,.0f} of {host.mib:,.0f} MiB"))
     if differs := host.replay():
         cure = "forget the match in reset(), and draw from generators that reset(seed) seeds"
-        return [*checks, SubmissionCheck("reset and seed", differs, cure)]
-    return [*checks, SubmissionCheck("reset and seed", "the first match, shown again after all others, has the same answers")]
+        return [*checks, RuleCheck("reset and seed", differs, cure)]
+    return [*checks, RuleCheck("reset and seed", "the first match, shown again after all others, has the same answers")]
 
 
 def _make_batch(name: str, options: Mapping[str, Any], rows: int) -> Any:

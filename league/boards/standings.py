@@ -198,7 +198,7 @@ def curves(store: Reader, runs: Sequence[str], title: str, metric: str = "") -> 
     """
     with store.reading():
         steps = {run: {row.agent_id: row.step for row in store.snapshots(run)} for run in runs}
-        told = {run: [(x, y) for x, y in store.metric(run, metric) if y is not None] for run in runs if metric}
+        told = {run: [(x, y) for _, x, _, y in store.metrics(run, metric) if y is not None] for run in runs if metric}
     (board,) = leaderboard(store, runs[0]).boards
     rated = {entry.agent_id: entry for entry in board.entries}
     points = {
@@ -246,7 +246,7 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
     own = {} if run is None else {row.agent_id: f"{run}@{row.step}" for row in store.snapshots(run)}
     runs = [row for row in store.runs() if row.game_id == game_id and run in (None, row.run)]
     snapshots, champions = store.all_snapshots(), store.champions()
-    games = store.training_games_of(game_id) if run is None else {run: store.training_games(run)}
+    games = store.training_games(run, None if run else game_id)
     return _Facts(
         game=game,
         game_id=game_id,

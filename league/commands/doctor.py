@@ -219,7 +219,7 @@ def _store(store: Path) -> Iterator[HealthCheck]:
 
 def _runs(path: Path) -> Iterator[HealthCheck]:
     """The runs that cannot go on, or wait to."""
-    from league.sessions.folders import folder_of, has_begun
+    from league.sessions.folders import has_begun
     from league.snapshots.kept import states_of
     from league.store.liveness import runs
     from league.store.store import Store
@@ -228,7 +228,7 @@ def _runs(path: Path) -> Iterator[HealthCheck]:
     found = runs(store)
     resting = []
     for row, status in found:
-        folder, again = folder_of(store, row.run), command_line("resume", row.run, store=path)
+        folder, again = store.path / row.run, command_line("resume", row.run, store=path)
         if has_begun(store, row.run) and not states_of(folder / "state"):
             told = "neither of its saved states is whole, so it cannot go on; its snapshots play"
             yield HealthCheck(f"run {row.run}", "broken", told, f"put {folder / 'state'} back from a copy")

@@ -32,7 +32,6 @@ from league.sessions.folders import (
     STOP,
     begin_folder,
     configured_of,
-    folder_of,
     has_begun,
     instead,
     read_manifest,
@@ -77,7 +76,7 @@ class FileArtifactStore:
         elsewhere: Mapping[str, Path] | None = None,
     ) -> None:
         self.store, self.row, self.config = store, row, config
-        self.folder = folder_of(store, row.run)
+        self.folder = store.path / row.run
         self.spec = registry.spec(config.env.name, config.env.options)
         self._device = device
         self._paths = dict(elsewhere or {})

@@ -41,11 +41,6 @@ class FolderTaken(UsageError):
     """The folder of a new run is there already."""
 
 
-def folder_of(store: Store, run: str) -> Path:
-    """Where a run's files lie."""
-    return store.path / run
-
-
 def is_pruned(store: Store, run: str) -> bool:
     """Whether files of a run's snapshots were pruned; it cannot go on then, since it may draw any of them."""
     return any(row.pruned_at is not None for row in store.snapshots(run))
@@ -58,7 +53,7 @@ def kept_states(store: Store, run: str) -> dict[int, Path]:
     theirs.
     """
     is_alone = all(run not in (learner.run, learner.league) for learner in store.learners())
-    return states_of(folder_of(store, run) / "state") if is_alone and not is_pruned(store, run) else {}
+    return states_of(store.path / run / "state") if is_alone and not is_pruned(store, run) else {}
 
 
 @contextmanager
@@ -136,24 +131,22 @@ def new_folder(store: Store, name: str) -> Iterator[None]:
         FolderTaken: something of that name is there.
         StoreError: no folder can be made there.
     """
-    folder = folder_of(store, name)
+    folder = store.path / name
     if name == CATALOGUE:
         raise FolderTaken(f"run={name}: the store's catalogue has that name; pass another --run")
-    try:
-        folder.mkdir(exist_ok=True)
-        if not _is_unused(folder):  # and so gets no lock
-            raise _taken(store, name)
-    except FileExistsError:  # a file
-        raise _taken(store, name) from None
-    except OSError as error:
-        raise StoreError(f"{folder}: no folder can be made ({error.strerror or error}); pass another --store") from None
     with ExitStack() as stack:
         try:
-            stack.enter_context(held(folder / LOCK))
-        except BlockingIOError:
+            folder.mkdir(exist_ok=True)
+            if _is_unused(folder):  # else it gets no lock
+                stack.enter_context(held(folder / LOCK))
+            if not _is_unused(folder):
+                raise FileExistsError
+        except (FileExistsError, BlockingIOError):  # a file, another owner's, or another process begins one there
             raise _taken(store, name) from None
-        if not _is_unused(folder):
-            raise _taken(store, name)
+        except OSError as error:
+            raise StoreError(
+                f"{folder}: no folder can be made ({error.strerror or error}); pass another --store"
+            ) from None
         with suppress(OSError):  # what cannot go cannot be written either
             _empty(folder)
         yield
@@ -183,7 +176,7 @@ def remove_folder(store: Store, name: str) -> None:
 
     Its lock must be held, so that nobody takes the folder over meanwhile.
     """
-    folder = folder_of(store, name)
+    folder = store.path / name
     with suppress(OSError):
         if _is_unused(folder):
             _empty(folder)
@@ -215,15 +208,15 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
             for place, (row, learner) in enumerate(zip(runs, learners, strict=True)):
                 identity = store.identity_of(row, learner)
                 identity = identity.model_copy(update={"number": identity.number + place})  # none is in the store yet
-                begin_folder(Folder(folder_of(store, row.run), store.view.say), row, identity)
+                begin_folder(Folder(store.path / row.run, store.view.say), row, identity)
                 ids.append(identity.id)
             if league not in names:
-                path = folder_of(store, league)
+                path = store.path / league
                 Folder(path, store.view.say).begin(store.identity("league", league, learners=tuple(ids)))
         except BaseException:
             for name in made:
                 with suppress(OSError):
-                    (folder_of(store, name) / IDENTITY).unlink()
+                    (store.path / name / IDENTITY).unlink()
                 remove_folder(store, name)
             raise
     return True
@@ -252,7 +245,7 @@ def instead(store: Store, row: RunRow) -> str:
 
 def has_begun(store: Store, run: str) -> bool:
     """Whether a run ever saved a state, be it lost since."""
-    folder = folder_of(store, run)
+    folder = store.path / run
     status = read(Status, folder / STATUS)
     return has_state(folder / "state") or (status is not None and status.has_state)
 
@@ -289,10 +282,10 @@ def _empty(folder: Path) -> None:
 
 
 def _taken(store: Store, name: str) -> FolderTaken:
-    owner = next((owner.identity for owner in store.view.owners() if owner.identity.name == name), None)
-    if owner is None:
-        return FolderTaken(f"run={name}: {folder_of(store, name)} is there already; pass another --run")
-    run = next((run for run in store.runs() if run.run == name), None)
-    can_go_on = owner.kind in ("run", "league") and (run is None or run.status != "finished")
+    found = next((owner for owner in store.view.owners() if owner.identity.name == name), None)
+    if found is None:
+        return FolderTaken(f"run={name}: {store.path / name} is there already; pass another --run")
+    owner, status = found.identity, found.status
+    can_go_on = owner.kind in ("run", "league") and (status is None or status.status != "finished")
     go_on = f"carry it on with {command('resume', name, store=store.path)}, or " if can_go_on else ""
     return FolderTaken(f"run={name}: {owner.kind} `{name}` is already in {store.path}; {go_on}pass another --run")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from league.sessions.artifacts import FileArtifactStore
 from league.sessions.folders import instead, read_manifest, set_aside, snapshots_of
 from league.snapshots.files import WEIGHTS
 from league.store.owner import listing_of
+from league.store.segments import sha256_of
 from league.training.run import Counters
-from league.types.schema import MAX_COUNT, open_regular
+from league.types.schema import MAX_COUNT
 
 _NAMES = ("newest", "evaluated")
 """Of `Counters` what is no number."""
@@ -102,33 +102,22 @@ def _examine(artifacts: FileArtifactStore, state: Mapping[str, Any]) -> list[str
     for owner, agents in members.items():
         known = {row["agent_id"]: store.path / row["path"] for row in state["rows"]["snapshots"]}
         known |= {row.agent_id: store.path / row.path for row in store.snapshots(owner)}
-        for damage in damaged_snapshots(owner, agents, known):
-            notes.append(
-                f"{damage}; the run goes on until it is drawn as an opponent: put it back from a copy before that"
-            )
+        for agent_id in agents:
+            if wrong := _damage(owner, agent_id, known.get(agent_id)):
+                notes.append(
+                    f"{wrong}; the run goes on until it is drawn as an opponent: put it back from a copy before that"
+                )
     return notes
 
 
-def damaged_snapshots(run: str, pool: Iterable[str], folders: Mapping[str, Path]) -> list[str]:
-    """One sentence for every member of a run's pool (agent ids) whose files are missing or damaged."""
-    sentences = []
-    for agent_id in pool:
-        folder = folders.get(agent_id)
-        if folder is None:
-            sentences.append(f"snapshot {agent_id[:16]}... of {run} is not in the store")
-            continue
-        try:
-            is_whole = read_manifest(folder).agent_id == agent_id == _digest(folder / WEIGHTS)
-            problem = "" if is_whole else f"{folder} is damaged: its sha256 is not {agent_id[:16]}..."
-        except SnapshotError as error:
-            problem = str(error)
-        except OSError as error:
-            problem = f"{error.filename}: {error.strerror or error}"
-        if problem:
-            sentences.append(problem)
-    return sentences
-
-
-def _digest(path: Path) -> str:
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _damage(run: str, agent_id: str, folder: Path | None) -> str:
+    """What is wrong with the files of a member of a run's pool; empty: nothing."""
+    if folder is None:
+        return f"snapshot {agent_id[:16]}... of {run} is not in the store"
+    try:
+        is_whole = read_manifest(folder).agent_id == agent_id == sha256_of(folder / WEIGHTS)
+        return "" if is_whole else f"{folder} is damaged: its sha256 is not {agent_id[:16]}..."
+    except SnapshotError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror or error}"

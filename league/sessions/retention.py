@@ -7,7 +7,6 @@ and not marked is missing, and the next one marks it.
 
 from __future__ import annotations
 
-import os
 import shutil
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -18,12 +17,12 @@ from pathlib import Path
 
 from league import config as settings
 from league.boards.naming import best_rated
-from league.errors import StoreError, UsageError
+from league.errors import UsageError
 from league.runtime.phases import phase
 from league.snapshots.files import OF_SNAPSHOT
 from league.store.files import refuse_others, told
 from league.store.locks import LOCK, alone, is_held
-from league.store.rows import RunRow, SnapshotRow
+from league.store.rows import RunRow
 from league.store.store import Store
 
 DEFAULT_KEEP = 20
@@ -189,16 +188,14 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
         for row in rows
     }
     reasons = reasons_to_stay([row.step for row in rows], keep, protected)
-    found = []
-    for row in rows:
-        path = store.path / row.path
-        holding = Holding(
+    return [
+        Holding(
             run=row.run,
             step=row.step,
             agent_id=row.agent_id,
             parent=row.parent,
-            num_bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
-            has_files=os.path.lexists(path),
+            num_bytes=sum(file.stat().st_size for file in (store.path / row.path).rglob("*") if file.is_file()),
+            has_files=(store.path / row.path).is_dir(),
             pruned_at=row.pruned_at,
             games=games.get(row.agent_id, 0),
             is_champion=row.agent_id == champion,
@@ -206,8 +203,8 @@ def _holdings(store: Store, run: RunRow, keep: int, games: Mapping[str, int]) ->
             in_pool=is_live,
             reasons=() if row.pruned_at else reasons.get(row.step, ()),
         )
-        found.append(holding)
-    return found
+        for row in rows
+    ]
 
 
 def _plan(store: Store, run: str, keep: int, is_dry: bool) -> Pruning:
@@ -219,19 +216,18 @@ def _plan(store: Store, run: str, keep: int, is_dry: bool) -> Pruning:
 def _delete(store: Store, pruning: Pruning) -> None:
     """Deletes what goes, and marks it as pruned."""
     goes = {holding.step for holding in pruning.goes}
-    paths = {row.step: _folder(store, row) for row in store.snapshots(pruning.run) if row.step in goes}
-    gone = [step for step in _begun(store, pruning.run) if step not in paths]
-    for path in (*paths.values(), *_begun(store, pruning.run).values()):
+    paths = [store.path / row.path for row in store.snapshots(pruning.run) if row.step in goes]
+    for path in (*paths, *_begun(store, pruning.run).values()):
         refuse_others(path, OF_SNAPSHOT)
-    for path in paths.values():
+    for path in paths:
         begun = path.with_name(f"{path.name}{BEGUN}")
         with told(path, "cannot be deleted"), phase("delete files"):
             path.rename(begun)
             for file in sorted(begun.iterdir()):
                 shutil.rmtree(file) if file.is_dir() else file.unlink()
-    if paths or gone:
-        store.mark_pruned(pruning.run, sorted([*paths, *gone]))
-    for path in _begun(store, pruning.run).values():
+    if gone := _begun(store, pruning.run):
+        store.mark_pruned(pruning.run, sorted(gone))
+    for path in gone.values():
         with told(path, "cannot be deleted"):
             shutil.rmtree(path)
 
@@ -240,16 +236,3 @@ def _begun(store: Store, run: str) -> dict[int, Path]:
     """Step -> folder of a run's snapshots whose files were deleted before that was marked."""
     found = (store.path / run / "snapshots").glob(f"*{BEGUN}")
     return {int(path.stem): path for path in found if path.stem.isdigit()}
-
-
-def _folder(store: Store, row: SnapshotRow) -> Path:
-    """The snapshot's folder."""
-    path = store.path / row.path
-    snapshots = store.path / row.run / "snapshots"
-    is_own = path.resolve() == snapshots.resolve() / path.name and path.name.isdigit() and int(path.name) == row.step
-    if not is_own or not path.is_dir():
-        raise StoreError(
-            f"snapshot {row.run}@{row.step} lies at {path}, not in a folder of its step in {snapshots}; nothing is"
-            f" deleted: put the store back"
-        )
-    return path

@@ -19,7 +19,7 @@ from league.errors import SnapshotError, StoreError, UsageError
 from league.runtime.disk import write_atomic
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks
-from league.sessions.folders import GUESTS, begin_folder, claimed, folder_of, is_pruned, kept_states
+from league.sessions.folders import GUESTS, begin_folder, claimed, is_pruned, kept_states
 from league.sessions.runs import made_ready, need_steps, session_of
 from league.sessions.session import Session
 from league.sessions.settling import check_name
@@ -51,7 +51,7 @@ def rewind(opened: Store, call: Call, callback: Callbacks) -> Iterator[Session]:
         )
     row = opened.find_run(run)
     with ExitStack() as locks:
-        locks.enter_context(alone(run, folder_of(opened, run)))
+        locks.enter_context(alone(run, opened.path / run))
         index = _state_at(opened, row, at)
         try:
             counters = read_kept(index)["counters"]
@@ -97,7 +97,7 @@ def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> RunRow:
     Raises:
         SnapshotError, StoreError: the disk or the store refuses; nothing of it is left.
     """
-    folder = folder_of(store, row.run)
+    folder = store.path / row.run
     shared = [snapshot for snapshot in store.snapshots(parent.run) if snapshot.update <= row.update]
     rows = []
     try:
@@ -105,7 +105,7 @@ def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> RunRow:
             path = folder / "snapshots" / Path(snapshot.path).name
             _link(store.path / snapshot.path, path)
             rows.append(replace(snapshot, run=row.run, path=path.relative_to(store.path).as_posix()))
-        if (guests := folder_of(store, parent.run) / GUESTS).is_dir():
+        if (guests := store.path / parent.run / GUESTS).is_dir():
             _link(guests, folder / GUESTS)
         data = data_of(index)
         assert data is not None

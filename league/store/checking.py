@@ -80,12 +80,6 @@ class CheckedGames:
         """Games in `given`."""
         self._names: set[str] = set()
         """Those that were looked at."""
-        self._words: dict[str, tuple[int, str, str]] = {}
-        """Word of a result that the file has -> first line, column and value."""
-        self._called: set[str] = set()
-        """Words of results that are names of agents in the file."""
-        self._fit_seats = self._fit_names = True
-        """Whether every `winner` can be a seat or a draw; and the name of an agent of its game, or a draw."""
         con.execute(sql("make_given"))
         with batch_of(con, {"word": np.array([*RESULTS], object), "result": np.array([*RESULTS.values()])}):
             con.execute("CREATE OR REPLACE TEMP TABLE word AS FROM batch")
@@ -118,12 +112,8 @@ class CheckedGames:
                 self.without_zone += without_zone
             else:
                 self.left_out[why] += count
-        for word, *first in self._run("result_words"):
-            self._words.setdefault(word, tuple(first))
-        self._called.update(word for (word,) in self._run("called_as_results"))
-        ((fit_seats, fit_names),) = self._run("what_winners_fit")
-        self._fit_seats &= fit_seats
-        self._fit_names &= fit_names
+        self._run("keep_results")
+        self._run("keep_called")
 
     def _run(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
         return self._con.execute(sql(query), values).fetchall()
@@ -215,12 +205,10 @@ class CheckedGames:
         raise AssertionError(f"{seats[seat]} is an agent")
 
     def _refuse_two_meanings(self) -> None:
-        is_by_seat = self._fit_seats and not self._fit_names  # then names of agents are no matter
-        for word, (line, column, value) in self._words.items():
-            if word in self._called and not (column == "winner" and is_by_seat):
-                columns = "winner_seat (0, 1, draw)" + (" or winner_name" if column == "winner" else "")
-                problem = f"{column}={quoted(value)} has two meanings, since an agent of the file is called so"
-                raise bad(self._name, line, f"{problem}; give the column {columns} instead of {column}")
+        for line, column, value in self._run("two_meanings"):
+            columns = "winner_seat (0, 1, draw)" + (" or winner_name" if column == "winner" else "")
+            problem = f"{column}={quoted(value)} has two meanings, since an agent of the file is called so"
+            raise bad(self._name, line, f"{problem}; give the column {columns} instead of {column}")
 
     def _refuse_none(self) -> None:
         if not self.left_out:

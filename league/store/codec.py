@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
@@ -187,12 +187,9 @@ def _of_match(match: MatchResult, values: Columns) -> Columns:
     values |= {name: UNKNOWN for name in ("update_begin", "update_end") if values[name] is None}
     values["payoff"] = math.nan if match.payoff is None else match.payoff
     values["course"] = match.course or 0
-    return values | {name: _json_of_pairs(values[name]) for name in ("metrics", "rewards")}
-
-
-def _json_of_pairs(pairs: Mapping[str, Iterable[float]]) -> str:
-    """{name: (seat 0, seat 1)} as JSON with NaN and Infinity, which the database reads too."""
-    return json.dumps({name: [float(value) for value in values] for name, values in pairs.items()})
+    for name in ("metrics", "rewards"):  # as JSON with NaN and Infinity, which the database reads too
+        values[name] = json.dumps({term: [float(value) for value in pair] for term, pair in values[name].items()})
+    return values
 
 
 def _match_problem(match: MatchResult) -> str:

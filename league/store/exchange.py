@@ -82,29 +82,24 @@ class _Known:
 
     runs: Mapping[str, str]
     """Run -> game id."""
-    labels: Mapping[tuple[str, str], str]
-    """(Game id, RUN@STEP) -> agent id."""
     agents: dict[tuple[str, str], AgentRow]
     """(Game id, agent id) -> the agent."""
     named: dict[tuple[str, str], set[str]]
-    """(Game id, name in Unicode's form NFC) -> agent ids."""
+    """(Game id, name in Unicode's form NFC, or RUN@STEP) -> agent ids."""
     new: dict[tuple[str, str], AgentRow] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: Store) -> _Known:
         with store.reading():
             runs = {row.run: row.game_id for row in store.runs()}
-            labels = {
-                (game_id, f"{run}@{row.step}"): row.agent_id
-                for run, game_id in runs.items()
-                for row in store.snapshots(run)
-            }
             agents = [agent for game_id in store.games() for agent in store.agents(game_id)]
+            called = [(agent.game_id, agent.name, agent.agent_id) for agent in agents]
+            for run, rows in store.all_snapshots().items():
+                called += [(runs[run], f"{run}@{row.step}", row.agent_id) for row in rows]
         named: dict[tuple[str, str], set[str]] = {}
-        for agent in agents:
-            key = agent.game_id, unicodedata.normalize("NFC", agent.name)
-            named.setdefault(key, set()).add(agent.agent_id)
-        return cls(runs, labels, {(agent.game_id, agent.agent_id): agent for agent in agents}, named)
+        for game_id, name, agent_id in called:
+            named.setdefault((game_id, unicodedata.normalize("NFC", name)), set()).add(agent_id)
+        return cls(runs, {(agent.game_id, agent.agent_id): agent for agent in agents}, named)
 
     def find(self, game_id: str, name: str) -> str:
         """The id of the agent called `name` in a game; one that nobody knows is noted as new.
@@ -116,11 +111,11 @@ class _Known:
             return name
         plain = name.removeprefix(OUTSIDE_PREFIX)
         for called in (key, (game_id, plain)):
-            meant = self.named.get(called, set()) | {self.labels[called] for _ in range(called in self.labels)}
+            meant = self.named.get(called, set())
             if len(meant) > 1:
                 raise ValueError(f"names {len(meant)} agents; give the id of one")
             if meant:
-                return meant.pop()
+                return min(meant)
         if plain != name and plain.startswith((BOT_PREFIX, OUTSIDE_PREFIX)):
             raise ValueError(f"has two prefixes; write `{plain}`")
         run = plain.partition("@")[0]
@@ -368,12 +363,7 @@ def _row(match: MatchResult, at: datetime, known: _Known, names: bool, column: s
         "seat0": seats[0],
         "seat1": seats[1],
         column: "draw" if match.winner == DRAW else match.winner,
-        "seed": match.seed,
-        "end_reason": match.end_reason,
-        "steps": match.steps,
-        "ticks": match.ticks,
-        "sampling": match.sampling,
-        "kind": match.kind,
+        **{name: getattr(match, name) for name in ("seed", "end_reason", "steps", "ticks", "sampling", "kind")},
         "played_at": at.isoformat(),
     }
     for checked in ("game_id", "seat0", "seat1", "end_reason"):

@@ -28,7 +28,7 @@ from league.store.owner import (
     write,
 )
 from league.store.rows import AgentRow, GameRow, RatingRow, RunStatus, SnapshotRow, now
-from league.store.segments import ROWS, Segment, damage, is_segment, merge, numbers, rows_of, sync_rows, write_segment
+from league.store.segments import ROWS, Segment, damage, merge, numbers, rows_of, sync_rows, write_segment
 from league.types import MatchResult
 
 FLUSH_SECONDS = 3.0
@@ -55,7 +55,7 @@ class Folder:
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.name, self._say = path, path.name, say
-        self._numbers = numbers(path)
+        self._numbers = dict(sorted(numbers(path).values()))
         self._waiting: dict[str, dict[Any, Columns]] = {kind: {} for kind in KINDS}
         self._agents: dict[tuple[str, str], AgentRow] = {}
         self._games: dict[str, GameRow] = {}
@@ -244,8 +244,7 @@ class Folder:
         self._take(self._ready)
         self._write_listing()
         at = time.monotonic()
-        there = {path.name for path in (self.path / ROWS).glob("*.parquet") if is_segment(path.name)}
-        unnamed = there - self._ready.names - set(pinned)
+        unnamed = numbers(self.path).keys() - self._ready.names - set(pinned)
         for name, since in self._garbage.items():
             if name in unnamed and at - since > READ_SECONDS:
                 with suppress(OSError):  # what cannot go stays for the next time
@@ -283,7 +282,7 @@ class Folder:
         return [(wrong, rows) for wrong, rows in found if wrong]
 
     def _damage(self, segment: Segment) -> str:
-        return damage(self.path / ROWS / segment.name, segment)
+        return damage((self.path / ROWS / segment.name, segment, None))
 
     def _add(self, kind: str, row: Columns) -> None:
         rows = self._waiting[kind]

@@ -21,30 +21,17 @@ from typing import Any
 import numpy as np
 
 from league.errors import UsageError, quoted
-from league.store.pgn import Bad, read_pgn, write_pgn
+from league.store.pgn import TAGS, Bad, read_pgn, write_pgn
 from league.store.segments import batch_of
 from league.store.segments import quoted as literal
 from league.store.sql import sql
 from league.store.view import Cursor
 from league.types import BOT_PREFIX
 
-COLUMNS = (
-    "game_id",
-    "seat0",
-    "seat1",
-    "winner",
-    "seed",
-    "end_reason",
-    "steps",
-    "ticks",
-    "sampling",
-    "kind",
-    "played_at",
-)
-"""What a match is in a file, in the order written."""
 WINNERS = ("winner", "winner_seat", "winner_name")
 """A row has one of these: a seat's number, a result or a name; never a name; a name or a draw."""
-READ = (*COLUMNS, *WINNERS[1:])
+READ = tuple(dict.fromkeys((*TAGS.values(), *WINNERS)))
+"""What a match is in a file."""
 NEEDED = ("seat0", "seat1", "winner")
 OUTSIDE_PREFIX = "import:"
 """An agent that was only ever met in files has this and its name as its id."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -36,7 +35,11 @@ def leave_out_stored(view: View, con: Cursor, row: ImportRow, earlier: Earlier) 
     if not fresh:
         raise UsageError(f"{row.file}: all {row.matches:,} matches are in {view.folder} already; nothing was changed")
     if earlier == "refuse" and (again := view.select_rows(ImportRow, "repeated_imports", **new)):
-        raise UsageError(_would_count_twice(row.file, again))
+        named = ", ".join(f"{old.run} ({old.matches:,} games of {old.file})" for old in again)
+        raise UsageError(
+            f"{row.file}: it has most games of an earlier import once more, of {named}; pass --replace to put this file"
+            f" in its place, or --as-new if these are other games; nothing was changed"
+        )
     return fresh, replaced
 
 
@@ -66,11 +69,3 @@ def matches_query(row: ImportRow) -> str:
     }
     columns = ", ".join(f"{said.get(name, name)} AS {quoted_name(name)}" for name in KINDS["match"])
     return f"SELECT {encoded('match')} FROM (SELECT {columns} FROM given)"
-
-
-def _would_count_twice(file: str, again: Sequence[ImportRow]) -> str:
-    named = ", ".join(f"{row.run} ({row.matches:,} games of {row.file})" for row in again)
-    return (
-        f"{file}: it has most games of an earlier import once more, of {named}; pass --replace to put this file in its"
-        f" place, or --as-new if these are other games; nothing was changed"
-    )

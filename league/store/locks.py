@@ -107,8 +107,8 @@ def take_over(lock: Path, say: Callable[[str], None]) -> None:
         UsageError: the other machine is alive.
     """
     with told(lock, "cannot be taken over"):
-        for file in _files(lock):
-            if not (host := _host_of(file)):
+        for file, host in _files(lock):
+            if not host:
                 continue
             say(f"{lock}: waiting {SILENT_SECONDS:g} s for a sign of life of {host}")
             beat, deadline = _beat_of(file), time.monotonic() + SILENT_SECONDS
@@ -131,22 +131,19 @@ def is_held(lock: Path) -> bool | None:
 
     It cannot without the folder, and of another machine that gave no sign of life for a minute.
     """
-    try:
-        for file in _files(lock):
-            if (host := _host_of(file)) is not None:
+    with suppress(OSError):
+        for file, host in _files(lock):
+            if host is not None:
                 beat = _beat_of(file) if host else None
                 return beat is None or abs(time.time() - beat / 1e9) < SILENT_SECONDS or None
         return False
-    except OSError:
-        return None
+    return None
 
 
 def holder(lock: Path) -> str:
     """The machine of the process that holds a lock; empty where none does, or the folder cannot be read."""
     with suppress(OSError):
-        for file in _files(lock):
-            if _host_of(file) is not None:
-                return file.name.partition("@")[2]
+        return next((file.name.partition("@")[2] for file, host in _files(lock) if host is not None), "")
     return ""
 
 
@@ -155,10 +152,12 @@ def is_lock(path: Path) -> bool:
     return (found := _FILE.fullmatch(path.name)) is not None and found["lock"] == LOCK
 
 
-def _files(lock: Path) -> list[Path]:
-    """The files of a lock: of the process that holds it, of some that want it, and of some that were killed."""
-    found = map(_FILE.fullmatch, sorted(os.listdir(lock.parent)))
-    return [lock.parent / file.string for file in found if file is not None and file["lock"] == lock.name]
+def _files(lock: Path) -> Iterator[tuple[Path, str | None]]:
+    """The files of a lock, of processes that hold it, want it or were killed, each with its `_host_of`."""
+    for file in map(_FILE.fullmatch, sorted(os.listdir(lock.parent))):
+        if file is not None and file["lock"] == lock.name:
+            path = lock.parent / file.string
+            yield path, _host_of(path)
 
 
 def _host_of(file: Path) -> str | None:
@@ -205,11 +204,11 @@ def _made(lock: Path) -> tuple[Path, int]:
 
 def _dead(lock: Path, but: Path | None = None) -> list[Path]:
     """The other files of a lock."""
-    others = [file for file in _files(lock) if file != but]
-    for file in others:
-        if (host := _host_of(file)) is not None:
+    others = [(file, host) for file, host in _files(lock) if file != but]
+    for _, host in others:
+        if host is not None:
             raise LockHeld(host)
-    return others
+    return [file for file, _ in others]
 
 
 def _release(path: Path, descriptor: int) -> None:

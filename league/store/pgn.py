@@ -27,10 +27,11 @@ UNDECIDED = "*"
 """The result of a game that has none."""
 RESULTS = {"1-0": "0", "0-1": "1", "1/2-1/2": "draw", "1/2": "draw", "0.5-0.5": "draw", UNDECIDED: UNDECIDED}
 _NAMES = {tag.casefold(): tag for tag in TAGS}
-_TAG = re.compile(r'\[\s*(\w+)\s+"((?:[^"\\]|\\.)*|.*?)"\s*\]')
-"""A tag whose value has a quote that is not escaped ends with the first `"]`."""
-_TAG_NAME = re.compile(r"\[\s*(\w+)")
-_MOVES = re.compile(r"[^\[{;]*")
+_TOKEN = re.compile(
+    r'(?P<tag>\[\s*(?P<name>\w+)\s+"(?P<value>(?:[^"\\]|\\.)*|.*?)"\s*\])'
+    r"|(?P<no_tag>\[\s*(?P<begun>\w*).*)|(?P<comment>\{[^}]*\}?)|(?P<rest>;.*)|(?P<moves>[^\[{;]+)"
+)
+"""What a line is made of. A tag whose value has a quote that is not escaped ends with the first `"]`."""
 
 
 @dataclass(frozen=True)
@@ -90,42 +91,39 @@ class _Reader:
         self.has_gap = False
         """Whether that comment has an empty line."""
 
-    def read(self, line: int, row: str) -> Iterator[_Game]:
-        """Takes a line; gives the games that have ended."""
-        if self.comment and self.has_gap and _TAG.match(row):
-            yield from self.end_block()
-            self.spoil_comment()
-        self.has_gap = not row if self.comment else False
-        if not row or (row.startswith("%") and not self.comment):
-            yield from self.end_block()
-            return
-        at = 0
-        while at < len(row):
-            if self.comment:
-                end = row.find("}", at)
-                at, self.comment = (end + 1, 0) if end >= 0 else (len(row), self.comment)
-                continue
-            moves = _MOVES.match(row, at)
-            assert moves is not None, "it matches nothing, too"
-            at = moves.end()
-            if moves[0].strip():
-                yield from self.end_block()
-                self.add_moves(line, row, moves[0])
-            if at == len(row):
-                return
-            if row[at] == "[":
-                at = self.add_tag(line, row, at)
-            else:
-                yield from self.end_block()
-                at, self.comment = (at + 1, line) if row[at] == "{" else (len(row), 0)
-
-    def end(self) -> Iterator[_Game]:
-        """Gives what is left at the end of the file."""
+    def games(self, lines: Iterable[str]) -> Iterator[_Game]:
+        """Gives each game once it has ended."""
+        for line, row in enumerate(lines, 1):
+            yield from self.read(line, row.strip())
         yield from self.end_block()
         if self.comment:
             self.spoil_comment()
         if self.game is not None:
             yield self.game
+
+    def read(self, line: int, row: str) -> Iterator[_Game]:
+        """Takes a line; gives the games that have ended."""
+        rest = row
+        if self.comment:
+            begins_with = _TOKEN.match(row)
+            if self.has_gap and begins_with and begins_with["tag"]:
+                self.spoil_comment()
+            else:
+                self.has_gap = not row
+                _, end, rest = row.partition("}")
+                self.comment = 0 if end else self.comment
+        elif not row or row.startswith("%"):
+            yield from self.end_block()
+            return
+        for token in () if self.comment else _TOKEN.finditer(rest):
+            if token["tag"] or token["no_tag"]:
+                self.add_tag(line, token)
+            elif token[0].strip():
+                yield from self.end_block()
+                if token["moves"]:
+                    self.add_moves(line, row, token[0])
+                elif token["comment"] and not token[0].endswith("}"):
+                    self.comment, self.has_gap = line, False
 
     def end_block(self) -> Iterator[_Game]:
         """Adds the block to the game, or begins another one with it, which gives the one before."""
@@ -140,21 +138,19 @@ class _Reader:
             yield game
         self.game = block
 
-    def add_tag(self, line: int, row: str, at: int) -> int:
-        """Takes the tag that begins there, or leaves the rest of the line out; where to go on."""
-        tag = _TAG.match(row, at)
-        name = tag or _TAG_NAME.match(row, at)
-        key = _NAMES.get(name[1].casefold(), name[1]) if name else ""
-        if tag is None and key not in TAGS:
-            return len(row)
+    def add_tag(self, line: int, token: re.Match[str]) -> None:
+        """Takes a tag, or what begins as one of ours and is none."""
+        name = token["name"] or token["begun"]
+        key = _NAMES.get(name.casefold(), name)
+        if not token["tag"] and key not in TAGS:
+            return
         self.block = self.block or _Game(line)
-        if tag is None:
-            self.block.spoil(line, f'{quoted(row[at:])} is no tag; write [Name "value"]')
-            return len(row)
+        if not token["tag"]:
+            self.block.spoil(line, f'{quoted(token[0])} is no tag; write [Name "value"]')
+            return
         if key in self.block.tags and key in TAGS:
             self.block.spoil(line, f"tag {key} stands in one game twice; put an empty line between two games")
-        self.block.tags[key] = re.sub(r"\\(.)", r"\1", tag[2])
-        return tag.end()
+        self.block.tags[key] = re.sub(r"\\(.)", r"\1", token["value"])
 
     def add_moves(self, line: int, row: str, moves: str) -> None:
         """Notes that the game has moves, of which no tag can follow, and the result that they end with."""
@@ -174,11 +170,7 @@ class _Reader:
 
 def read_pgn(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, str] | Bad]]:
     """The line on which each game begins, and its columns."""
-    reader = _Reader()
-    for line, row in enumerate(lines, 1):
-        for game in reader.read(line, row.strip()):
-            yield game.line, game.fields()
-    for game in reader.end():
+    for game in _Reader().games(lines):
         yield game.line, game.fields()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -53,11 +53,9 @@ class Reader:
         """The store's folder, which has those of its runs."""
         return self.view.folder
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[object]:
         """Within it all readings see the same moment."""
-        with self.view.reading():
-            yield
+        return self.view.reading()
 
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
@@ -211,13 +209,9 @@ class Reader:
         """Run -> its champion, of every run that has one."""
         return dict(self._select("champions"))
 
-    def metric(self, run: str, name: str) -> list[tuple[int, float | None]]:
-        """One metric of a run over its updates: steps and value."""
-        return [(steps, value) for _, steps, _, value in self._select("metrics", run=run, name=name)]
-
-    def metrics(self, run: str) -> list[tuple[int, int, str, float | None]]:
-        """All metrics of a run by update: update, steps, name, value; None: not a number."""
-        return self._select("metrics", run=run, name=None)
+    def metrics(self, run: str, name: str | None = None) -> list[tuple[int, int, str, float | None]]:
+        """A metric of a run, or all, by update: update, steps, name, value; None: not a number."""
+        return self._select("metrics", run=run, name=name)
 
     def gates(self, run: str | None = None) -> list[GateRow]:
         """All gates, or those at which the title of the run's champion was at stake, oldest first."""
@@ -285,15 +279,11 @@ class Reader:
         """How a run's training matches ended, in at most `points` stretches: the last update, the reason, matches."""
         return self._select("endings", run=run, points=points)
 
-    def training_games(self, run: str) -> list[TrainingGame]:
-        """A run's training games in key order."""
-        return [(row[1], row[2], row[3]) for row in self._select("training_games", run=run, game_id=None)]
-
-    def training_games_of(self, game_id: str) -> dict[str, list[TrainingGame]]:
-        """The same of every run of a game that has any."""
-        found: dict[str, list[TrainingGame]] = {}
-        for run, opponent, score, payoff in self._select("training_games", run=None, game_id=game_id):
-            found.setdefault(run, []).append((opponent, score, payoff))
+    def training_games(self, run: str | None = None, game_id: str | None = None) -> dict[str, list[TrainingGame]]:
+        """Run -> its training games in key order: of that run, or of each run of a game that has any."""
+        found: dict[str, list[TrainingGame]] = {} if run is None else {run: []}
+        for name, *game in self._select("training_games", run=run, game_id=game_id):
+            found.setdefault(name, []).append(tuple(game))
         return found
 
     def reward_terms(self, run: str, last: int | None = None) -> list[RewardTerm]:

@@ -6,7 +6,6 @@ import re
 import secrets
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Literal
 
 from league.types import BOT_PREFIX, GameSpec, Source
@@ -98,10 +97,9 @@ class AgentRow:
     def source(self) -> PartSource | None:
         """Where a bot in Python came from; None of other agents, and where that cannot be."""
         try:
-            told = PartSource(address=self.address, version=self.version, sha256=self.sha256, thing=self.thing)
+            return PartSource(address=self.address, version=self.version, sha256=self.sha256, thing=self.thing)
         except ValueError:
             return None
-        return told
 
 
 @dataclass(frozen=True)
@@ -148,8 +146,7 @@ class SnapshotRow:
     """Whether it stays in the pools of its league; else the others meet it only while it is its run's newest."""
 
     def __post_init__(self) -> None:
-        parts = PurePosixPath(self.path).parts
-        if parts[:1] != (self.run,) or ".." in parts or not re.fullmatch(f"0*{self.step}", parts[-1]):
+        if not re.fullmatch(rf"{re.escape(self.run)}/snapshots/0*{self.step}", self.path):
             raise ValueError(f"snapshot path {self.path!r} must be that of step {self.step} in {self.run}'s folder")
 
 

@@ -46,6 +46,10 @@ class Segment(FrozenModel):
         return self.name.partition("-")[0]
 
 
+Listed = tuple[Path, Segment, str | None]
+"""A segment's file, what a listing says of it, and whose its rows must be; None: of several."""
+
+
 @phase("write rows")
 def write_segment(folder: Path, kind: str, number: int, rows: Sequence[Columns]) -> Segment:
     """Writes rows of one kind as segment `number`; it counts once a listing names it."""
@@ -79,66 +83,44 @@ def sync_rows(path: Path) -> None:
         sync(path)
 
 
-def is_segment(name: str) -> bool:
-    """Whether a file's name is one of a segment."""
-    return _NAME.fullmatch(name) is not None
+def numbers(folder: Path) -> dict[str, tuple[str, int]]:
+    """Name of each segment's file -> its kind and number, whether or not it counts."""
+    found = (_NAME.fullmatch(path.name) for path in sorted((folder / ROWS).glob("*.parquet")))
+    return {match[0]: (match[1], int(match[2])) for match in found if match}
 
 
-def numbers(folder: Path) -> dict[str, int]:
-    """Kind -> the highest number of a segment's file, whether or not it counts."""
-    found: dict[str, int] = {}
-    for path in sorted((folder / ROWS).glob("*.parquet")):
-        if match := _NAME.fullmatch(path.name):
-            found[match[1]] = max(found.get(match[1], 0), int(match[2]))
-    return found
-
-
-def are_whole(kind: str, listed: Sequence[tuple[Path, Segment, str | None]]) -> bool:
-    """Whether `damage` finds nothing wrong with any of these segments of one kind; one query asks of all.
-
-    listed: the file, the segment, and whose its rows must be; None: of several.
-    """
-    files = ", ".join(pattern(path) for path, *_ in listed)
-    schemas = f"SELECT list((name, type, logical_type)) AS has FROM parquet_schema([{files}]) GROUP BY file_name"
+def damage(*listed: Listed) -> str:
+    """What is wrong with the files of segments of one kind, of which one query asks; empty: nothing."""
+    for path, segment, _ in listed:
+        try:
+            is_own = sha256_of(path) == segment.sha256
+        except OSError as error:
+            return f"{path}: {error.strerror}"
+        if not is_own:
+            return f"{path}: damaged, or another file (its sha256 differs)"
+    (path, segment, _), con = listed[0], _engine()
+    files, kind = ", ".join(pattern(path) for path, *_ in listed), segment.kind
     counts = f"count(*), count(*) FILTER ({rule_of(kind)}), min(run), max(run)"
-    source = f"read_parquet([{files}], filename = true)"
+    schemas = f"SELECT list((name, type, logical_type)) AS has FROM parquet_schema([{files}]) GROUP BY file_name"
     try:
-        if any(_digest(path) != segment.sha256 for path, segment, _ in listed):
-            return False
-        alike = _engine().execute(f"SELECT count(DISTINCT has) FROM ({schemas})").fetchall()
-        found = _engine().execute(f"SELECT filename, {counts} FROM {source} GROUP BY filename").fetchall()
-    except (OSError, duckdb.Error):
-        return False
-    has = {path: told for path, *told in found}
-    rows = [(has.get(str(path)), [x.rows, x.rows, run, run], run) for path, x, run in listed]
-    are_right = all(told == wanted or (told and run is None and told[:2] == wanted[:2]) for told, wanted, run in rows)
-    return are_right and alike == [(1,)] and not damage(*listed[0])
-
-
-def damage(path: Path, segment: Segment, run: str | None = None) -> str:
-    """What is wrong with the file of a listed segment; empty: nothing.
-
-    run: whose its rows must be; None: of several.
-    """
-    try:
-        digest = _digest(path)
-    except OSError as error:
-        return f"{path}: {error.strerror}"
-    if digest != segment.sha256:
-        return f"{path}: damaged, or another file (its sha256 differs)"
-    source, con = f"FROM read_parquet({pattern(path)})", _engine()
-    try:
-        columns = {name: kind for name, kind, *_ in con.execute(f"DESCRIBE {source}").fetchall()}
-        if columns != {name: column.sql for name, column in KINDS[segment.kind].items()}:
-            return f"{path}: its columns are not those of a {segment.kind}"
-        of = rule_of(segment.kind) + ("" if run is None else f" AND run = {quoted(run)}")
-        [counts] = con.execute(f"SELECT count(*), count(*) FILTER ({of}) {source}").fetchall()
+        columns = {name: kind for name, kind, *_ in con.execute(f"DESCRIBE FROM read_parquet([{files}])").fetchall()}
+        alike = con.execute(f"SELECT count(DISTINCT has) FROM ({schemas})").fetchall()
+        if alike != [(1,)] or columns != {name: column.sql for name, column in KINDS[kind].items()}:
+            return f"{path}: its columns are not those of a {kind}"
+        source = f"read_parquet([{files}], filename = true)"
+        found = con.execute(f"SELECT filename, {counts} FROM {source} GROUP BY filename").fetchall()
     except duckdb.Error as error:
         return f"{path}: cannot be read ({first_line(error)})"
-    return "" if counts == (segment.rows, segment.rows) else f"{path}: it has rows that cannot be"
+    has = {file: told for file, *told in found}
+    for path, segment, run in listed:
+        num_rows, num_right, *runs = has.get(str(path), [0, 0, run, run])
+        if not num_rows == num_right == segment.rows or (run is not None and runs != [run, run]):
+            return f"{path}: it has rows that cannot be"
+    return ""
 
 
-def _digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Of a regular file's bytes."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -177,7 +159,7 @@ def write_query(
     try:
         path.parent.mkdir(exist_ok=True)
         con.execute(f"COPY ({query}) TO {quoted(str(draft))} (FORMAT parquet, COMPRESSION zstd)")
-        digest = _digest(draft)
+        digest = sha256_of(draft)
         os.rename(draft, path)
     except (OSError, duckdb.Error) as error:
         with suppress(OSError):

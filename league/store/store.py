@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -99,12 +99,8 @@ class Store(Reader):
     @contextmanager
     def evaluations(self) -> Iterator[Folder]:
         """The folder for what this caller plays, which it shares with its earlier calls; closed at the end."""
-        with ExitStack() as locks:
-            folder = self._own_evaluations(locks)
-            try:
-                yield folder
-            finally:
-                folder.close()
+        with ExitStack() as locks, closing(self._own_evaluations(locks)) as folder:
+            yield folder
         self.view.write_catalogue()
 
     def _own_evaluations(self, locks: ExitStack) -> Folder:

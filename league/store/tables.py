@@ -63,14 +63,8 @@ def _run(who: Identity, configured: Configured, status: Status) -> dict[str, Any
     """A run's row."""
     return {
         "run": who.name,
-        "id": who.id,
-        "game": who.game,
-        "game_id": who.game_id,
-        "seed": who.seed,
-        "parent": who.parent,
-        "preset": who.preset,
         "started_at": who.begun_at,
-        "number": who.number,
+        **who.model_dump(include={"id", "game", "game_id", "seed", "parent", "preset", "number"}),
         **configured.model_dump(exclude={"config"}),
         "config": json.dumps(configured.config),
         **status.model_dump(include={"status", "steps", "update", "updated_at"}),

@@ -39,7 +39,7 @@ from league.store.owner import (
     newest_config,
     read,
 )
-from league.store.segments import ROWS, Segment, are_whole, damage, first_line, pattern, quoted
+from league.store.segments import ROWS, Listed, Segment, damage, first_line, pattern, quoted
 from league.store.sql import sql
 from league.store.tables import Owner, moment_text, rows_of_tables
 
@@ -202,27 +202,24 @@ class View:
             self._filled = _fill(self._con, found, self._filled)
         except _IMPOSSIBLE:
             self._shown = [owner for owner in found if self._fits(owner)]
-            self._filled = _fill(self._con, self._shown, {})
+            self._filled = _fill(self._con, self._shown, None)
 
     def _fits(self, owner: Owner) -> bool:
         """Whether the tables take what an owner's files say; if not, that is told."""
-        con = _cursor()
+        assert self._con is not None
         try:
-            con.execute(sql("make_tables"))
-            _fill(con, [owner], {})
+            _fill(self._con, [owner], None)
         except _IMPOSSIBLE as error:
             told = f"{owner.path}: it says what cannot be ({first_line(error)}), so it is left out"
             self._tell(f"{told}; put it back from a copy")
             return False
-        finally:
-            _drop(con, os.getpid())
         return True
 
     def _scan(self) -> list[Owner]:
         looked: dict[str, tuple[object, Owner | None]] = {}
         entries: list[os.DirEntry[str]] = []
         with told(self.folder, "cannot be read"), contextlib.suppress(FileNotFoundError):
-            entries = sorted(os.scandir(self.folder), key=_name)
+            entries = sorted(os.scandir(self.folder), key=lambda entry: entry.name)
         for entry in entries:
             try:
                 if entry.name[0] == "." or not entry.is_dir():
@@ -235,7 +232,7 @@ class View:
                 continue
             if IDENTITY not in names:
                 if LISTING in names:
-                    self._tell(f"{entry.path}: its {IDENTITY} is gone, so it is left out; put it back from a copy")
+                    self._tell(f"{entry.path}: its {IDENTITY} is gone: it is left out; put the file back from a copy")
                 continue
             old = self._owners.get(entry.name)
             looked[entry.name] = old if old is not None and old[0] == looks else (looks, self._read(entry.path, names))
@@ -251,11 +248,10 @@ class View:
             if (identity := read(Identity, path / IDENTITY)) is None:
                 return None
             if identity.name != path.name:
-                self._tell(
-                    f"{path}: it is {identity.kind} {identity.name} by its {IDENTITY}, so it is left out; name the"
-                    f" folder {identity.name} in a store that has no other of that name"
+                raise StoreError(
+                    f"{path}: it is {identity.kind} {identity.name} by its {IDENTITY}; name the folder {identity.name}"
+                    f" in a store that has no other of that name"
                 )
-                return None
             pruned = read(Pruned, path / PRUNED)
             owner = Owner(
                 path=path,
@@ -266,23 +262,17 @@ class View:
                 pruned={} if pruned is None else pruned.root,
                 decided=read(Decided, path / DECISION),
             )
+            if identity.kind == "run" and (owner.configured is None or owner.status is None):
+                raise StoreError(f"{path}: it has no {'settings' if owner.configured is None else STATUS}")
+            if any(snapshot.run != identity.name for snapshot in owner.listing.snapshots):
+                raise StoreError(f"{path / LISTING}: it has snapshots of another run")
         except StoreError as error:
             told = f"{error}: {path.name} is left out"
             self._tell(told if "; " in told else f"{told}; put the file back from a copy")
             return None
-        if identity.kind == "run" and (owner.configured is None or owner.status is None):
-            what = "settings" if owner.configured is None else STATUS
-            self._tell(f"{path}: it has no {what}, so it is left out; put them back from a copy")
-            return None
         is_over = owner.status is not None and owner.status.status != "running"
         if LISTING not in names and is_over and (path / ROWS).is_dir():
-            self._tell(
-                f"{path / LISTING}: it is gone, so the rows of {path.name} are left out; put it back from a copy"
-            )
-        if any(snapshot.run != identity.name for snapshot in owner.listing.snapshots):
-            told = f"{path / LISTING}: it has snapshots of another run: {path.name} is left out"
-            self._tell(f"{told}; put its own back from a copy")
-            return None
+            self._tell(f"{path / LISTING}: it is gone: its rows are left out; put the file back from a copy")
         return owner
 
     def _build(self, con: Cursor, folder: Path, *, is_checked: bool = True) -> list[str]:
@@ -305,28 +295,25 @@ class View:
 
     def _files(self, kind: str, folder: Path, owners: Sequence[Owner], *, is_checked: bool = True) -> list[str]:
         """The segments of a kind that count and are whole, or are there."""
-        listed = [
-            (
-                owner.path / ROWS / segment.name,
-                segment,
-                None if owner.identity.kind == "evaluations" else owner.path.name,
-            )
+        listed: list[Listed] = [
+            (owner.path / ROWS / segment.name, segment, name)
             for owner in owners
+            for name in [None if owner.identity.kind == "evaluations" else owner.path.name]
             for segment in owner.listing.segments.get(kind, ())
         ]
         if not is_checked:
             return [str(folder / path.relative_to(self.folder)) for path, *_ in listed if path.is_file()]
-        new = {key: one for one in listed if (key := _seen(*one[:2])) not in _checked}
-        if len(new) > 1 and are_whole(kind, list(new.values())):
-            _checked.update(dict.fromkeys(new, ""))
+        new = [one for one in listed if _seen(*one[:2]) not in _checked]
+        if new and not damage(*new):
+            _checked.update((_seen(*one[:2]), "") for one in new)
         found = []
-        for path, segment, run in listed:
-            if (key := _seen(path, segment)) not in _checked:
-                _checked[key] = damage(path, segment, run)
+        for one in listed:
+            if (key := _seen(*one[:2])) not in _checked:
+                _checked[key] = damage(one)
             if wrong := _checked[key]:
-                self._tell(f"{wrong}; its {segment.rows:,} rows are left out")
+                self._tell(f"{wrong}; its {one[1].rows:,} rows are left out")
             else:
-                found.append(str(folder / path.relative_to(self.folder)))
+                found.append(str(folder / one[0].relative_to(self.folder)))
         return found
 
     def _tell(self, line: str) -> None:
@@ -367,16 +354,12 @@ _numbers = itertools.count()
 def _looks(folder: str) -> tuple[list[str], object]:
     """The names of a folder's own files, and what tells them from what they were."""
     found = []
-    for entry in sorted(os.scandir(folder), key=_name):
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.name.endswith(".json"):
             with contextlib.suppress(FileNotFoundError):  # a link that leads nowhere
                 stat = entry.stat()
                 found.append((entry.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return [name for name, *_ in found], tuple(found)
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def _has_begun(identity: Identity, begun: set[str]) -> bool:
@@ -409,13 +392,13 @@ def _make_view(con: Cursor, kind: str, files: Sequence[str]) -> None:
         con.execute(sql("make_evaluation_game"))
 
 
-def _fill(con: Cursor, owners: Sequence[Owner], before: Mapping[str, str]) -> dict[str, str]:
-    """The tables' rows in place of those `before`, which are as JSON what is returned."""
+def _fill(con: Cursor, owners: Sequence[Owner], before: Mapping[str, str] | None) -> dict[str, str]:
+    """The tables' rows in place of those `before` (None: of any), which are as JSON what is returned."""
     filled = {table: json.dumps(rows, default=moment_text) for table, rows in rows_of_tables(owners).items()}
     con.begin()
     try:
         for table, rows in filled.items():
-            if before.get(table) == rows or (not before and rows == "[]"):
+            if before is not None and before.get(table, "[]") == rows:
                 continue
             con.execute(f"DELETE FROM {quoted_name(table)}")
             told = con.execute(f"DESCRIBE {quoted_name(table)}").fetchall()

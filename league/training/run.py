@@ -84,7 +84,7 @@ class Met:
     def read(self, store: Reader, run: str) -> None:
         """Takes in the games that the store has of a run that goes on."""
         self.add(store.matches(run, "evaluation"))
-        games = store.training_games(run)
+        games = store.training_games(run)[run]
         self.elo, _ = elo_series((run, opponent, score) for opponent, score, _ in games)
         self.trained = len(games)
 

@@ -246,7 +246,7 @@ BAD: dict[str, tuple[list[str], dict[str, Any], str]] = {
 def test_tournaments_that_cannot_be_are_refused(case: str, store: Filled) -> None:
     """One line that names the setting, the rule and the next step; nothing is stored."""
     store.begin_run(RunRow(run="r", game="matrix", game_id="g", fingerprint="f", seed=0, stage="s", config="{}"))
-    store.add_snapshot(SnapshotRow("net-0", "r", 0, 0, "r/0", "f"))
+    store.add_snapshot(SnapshotRow("net-0", "r", 0, 0, "r/snapshots/0", "f"))
     store.flush(force=True)
     store.mark_pruned("r", [0])
     agents, options, words = BAD[case]

@@ -38,7 +38,7 @@ def make_store(
         )
         store.add_game(GameRow(f"{run}-g", "brawl", activity=activity))
         for i in range(SNAPSHOTS):
-            store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/{100 * i}", "f"))
+            store.add_snapshot(SnapshotRow(f"{run}-{i}", run, 100 * i, i, f"{run}/snapshots/{100 * i}", "f"))
     return store
 
 

@@ -100,7 +100,7 @@ def test_an_agent_of_two_runs_has_the_name_that_was_asked_for(store: Filled) -> 
     """Two runs with one seed share their first snapshot: it is named after the run that is shown."""
     for run in ("r", "s"):
         begin(store, run)
-        store.add_snapshot(SnapshotRow("shared", run, 5, 9, f"{run}/5", "f"))
+        store.add_snapshot(SnapshotRow("shared", run, 5, 9, f"{run}/snapshots/5", "f"))
     store.flush(force=True)
     play(store, "shared", "bot:based", 1, 0, 1)
     assert {e.name for e in leaderboard(store, run="r").entries} == {"r@5", "bot:based"}

@@ -182,7 +182,7 @@ def begin_brawl(store: Filled, run: str, game_id: str = "g", snapshots: int = 3,
     """A run of brawl whose snapshots at steps 0, 100, ... have the ids RUN0, RUN1, ..."""
     store.begin_run(RunRow(run, "brawl", game_id, "f", 1, "smoke", "{}", **changes))
     for i in range(snapshots):
-        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/{100 * i}", "f"))
+        store.add_snapshot(SnapshotRow(f"{run}{i}", run, 100 * i, i, f"{run}/snapshots/{100 * i}", "f"))
     store.add_game(GameRow(game_id, "brawl", "bot:based"))
     store.add_agent(make_agent(game_id=game_id))
     store.flush(force=True)

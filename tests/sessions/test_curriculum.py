@@ -91,8 +91,8 @@ def test_training_rows_play_the_lessons_and_evaluations_the_game(taught: tuple[P
 def test_results_of_lessons_are_in_no_rating(taught: tuple[Path, Notes]) -> None:
     store = Store.open(taught[0] / "league.duckdb")
     own = [m for m in store.matches("matrix-1", "training") if m.update in UPDATES[5]]
-    assert len(store.training_games("matrix-1")) == len(own) == 12
-    assert len(store.training_games("matrix-1")) == 12
+    assert len(store.training_games("matrix-1")["matrix-1"]) == len(own) == 12
+    assert len(store.training_games("matrix-1")["matrix-1"]) == 12
     assert [board.game_id for board in leaderboard(store).boards] == [store.find_run("matrix-1").game_id]
     assert list(store.games()) == [store.find_run("matrix-1").game_id]
     results = load_state(taught[0] / "matrix-1" / "state")["pool"]["results"]

@@ -80,7 +80,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = empty_store(tmp_path_factory.mktemp("original"))
     for run in ("r", "twin"):
         store.begin_run(RunRow(run, "brawl", "g", "f", 1, "smoke", "{}"))
-        store.add_snapshot(SnapshotRow(HASH, run, 100, 1, f"{run}/100", "f"))
+        store.add_snapshot(SnapshotRow(HASH, run, 100, 1, f"{run}/snapshots/100", "f"))
     for agent, kind, name in (
         ("bot:based", "bot", "bot:based"),
         ("import:Q", "import", "Q"),
@@ -485,7 +485,7 @@ def test_training_matches_are_written_but_not_taken_in(store: Filled, tmp_path: 
 
 tokens = st.sampled_from(
     [
-        *formats.COLUMNS,
+        *formats.READ,
         *pgn.TAGS,
         *("1-0", "*", "0", "draw", "a", "bot:b", ": ", "9" * 5000, "1e999", "NaN", "0001-01-01"),
         *'",\n\r{}[] ;%\\\0\ud800\u202e',

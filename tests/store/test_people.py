@@ -110,7 +110,7 @@ def test_a_name_of_two_agents_and_a_game_by_name_are_refused(tmp_path: Path) -> 
     """RUN@STEP that is an outside agent's name, too, and a game's name where its id belongs."""
     store = empty_store(tmp_path / "s")
     store.begin_run(RunRow("r", "brawl", "g", "f", 1, "smoke", "{}"))
-    store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/100", "f"))
+    store.add_snapshot(SnapshotRow(HASH, "r", 100, 1, "r/snapshots/100", "f"))
     store.add_agent(AgentRow("import:r@100", "import", "r@100", "g"))
     store.flush()
     (tmp_path / "m.csv").write_text("seat0,seat1,winner\nr@100,b,0\n")

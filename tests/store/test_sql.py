@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,3 +53,11 @@ def test_every_query_is_used_and_every_name_that_is_used_exists() -> None:
                 constants = [value for value in node.args if isinstance(value, ast.Constant)]
                 asked |= {value.value for value in constants if isinstance(value.value, str)}
     assert asked == queries().keys()
+
+
+def test_each_query_has_a_name_of_its_own_and_says_what_it_answers() -> None:
+    """No query replaces another or stands before the first name, and a comment begins each."""
+    files = [path.read_text() for path in sorted((LEAGUE / "store" / "sql").glob("*.sql"))]
+    assert all(file.startswith("-- name: ") for file in files)
+    assert sum(line.startswith("-- name:") for file in files for line in file.splitlines()) == len(queries())
+    assert all(re.fullmatch(r"[a-z]\w*", name) and text.startswith("-- ") for name, text in queries().items())

@@ -139,7 +139,7 @@ def test_names_are_data(store: Filled, name: str) -> None:
     assert store.matches("a", "training")[0].agents == ("a", f"bot:{name}")
     assert {agent.name for agent in store.agents(name)} == {name, "a@100"}
     assert store.game(name) == GameRow(name, name, name, name, name, 0.1)
-    assert store.metric("a", name) == [(2, 0.5)]
+    assert [row[1:] for row in store.metrics("a", name)] == [(2, name, 0.5)]
 
 
 @pytest.mark.parametrize("name", ["x[1]", "a*b", "what?", "q'uote", 'd"q', "back\\slash", "line\n", "ünï🤖"])
@@ -202,7 +202,7 @@ def test_training_games_follow_the_key(store: Filled) -> None:
     )
     store.flush(force=True)
     games = [("h", 0.5), ("h", 0.0), ("bot:based", 1.0), ("bot:based", 0.0)]
-    assert store.training_games("a") == [(*game, None) for game in games]
+    assert store.training_games("a")["a"] == [(*game, None) for game in games]
 
 
 def test_reward_terms_are_the_learners_and_its_opponents(store: Filled) -> None:

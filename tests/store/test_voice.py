@@ -149,7 +149,7 @@ def test_a_segment_with_rows_that_cannot_be_is_left_out(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("run.json", "its run.json is gone, so it is left out"), ("segments.json", "it is gone, so the rows of a")],
+    [("run.json", "its run.json is gone: it is left out"), ("segments.json", "it is gone: its rows are left out")],
 )
 def test_an_owner_whose_file_is_gone_is_named(name: str, words: str, store: Filled, said: list[str]) -> None:
     """Its rows would else be missing in silence."""
@@ -158,7 +158,7 @@ def test_an_owner_whose_file_is_gone_is_named(name: str, words: str, store: Fill
     status.write_text(status.read_text().replace('"running"', '"finished"'))
     opened = Store.open(store.path, said.append)
     opened.query("SELECT count(*) FROM match")
-    assert [words in line and line.endswith("put it back from a copy") for line in said[:1]] == [True], said
+    assert [words in line and line.endswith("; put the file back from a copy") for line in said[:1]] == [True], said
 
 
 def test_a_link_that_leads_to_itself_is_named(store: Filled, said: list[str]) -> None:
@@ -261,7 +261,7 @@ def test_a_run_without_a_file_is_left_out(name: str, store: Filled, said: list[s
     opened = Store.open(store.path, said.append)
     assert [run.run for run in opened.runs()] == ["b"]
     what = "settings" if name.startswith("config") else name
-    assert said == [f"{store.path / 'a'}: it has no {what}, so it is left out; put them back from a copy"]
+    assert said == [f"{store.path / 'a'}: it has no {what}: a is left out; put the file back from a copy"]
 
 
 def test_a_folder_that_goes_or_is_copied(store: Filled, said: list[str], tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_folder_that_goes_or_is_copied(store: Filled, said: list[str], tmp_pat
     opened = Store.open(store.path, said.append)
     for _ in range(2):
         assert [run.run for run in opened.runs()] == ["a", "b"] and numbers(opened) == [130, 7, 1]
-    assert len(said) == 1 and said[0].startswith(f"{store.path / 'copy'}: it is run a by its run.json, so it is left")
+    assert len(said) == 1 and said[0].startswith(f"{store.path / 'copy'}: it is run a by its run.json; name the")
     shutil.move(store.path / "a", tmp_path / "other" / "a")
     assert [run.run for run in opened.runs()] == ["b"] and numbers(opened) == [0, 7, 0]
     assert {agent.agent_id for agent in opened.agents("g")} == {"b@100", "bot:based"}

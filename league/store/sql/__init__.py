@@ -30,29 +30,9 @@ def sql(name: str) -> str:
 @functools.cache
 def queries() -> MappingProxyType[str, str]:
     """Name -> text of all named queries."""
-    files = sorted(resources.files(__name__).iterdir(), key=lambda file: file.name)
-    texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")}
-    return MappingProxyType(named_queries(texts))
-
-
-def named_queries(files: dict[str, str]) -> dict[str, str]:
-    """The named queries of files, given as file name -> content.
-
-    Raises:
-        ValueError: a name stands twice or is none, a query has no comment that says what it answers, or something
-            stands before the first name.
-    """
     found: dict[str, str] = {}
-    for file, content in files.items():
-        before, *parts = _NAME_LINE.split(content)
-        if before.strip():
-            raise ValueError(f"{file}: a query without a name; begin it with `-- name: NAME`")
-        for name, text in zip(parts[::2], parts[1::2], strict=True):
-            if not re.fullmatch(r"[a-z]\w*", name):
-                raise ValueError(f"{file}: `{name}` cannot name a query; use small letters, digits and _")
-            if name in found:
-                raise ValueError(f"{file}: there is a query `{name}` already; give this one another name")
-            if not text.startswith("-- "):
-                raise ValueError(f"{file}: query `{name}` does not say what it answers; add a comment below its name")
-            found[name] = text.strip()
-    return found
+    for file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sql"):
+            _, *parts = _NAME_LINE.split(file.read_text(encoding="utf-8"))
+            found |= {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return MappingProxyType(found)

@@ -23,6 +23,10 @@ CREATE OR REPLACE TEMP TABLE given (
     sampling VARCHAR,
     played_at TIMESTAMP -- NULL: not told
 );
+CREATE OR REPLACE TEMP TABLE said (
+    word VARCHAR, said_in VARCHAR, line BIGINT, won VARCHAR, is_word BOOLEAN, is_name BOOLEAN
+);
+CREATE OR REPLACE TEMP TABLE called (word VARCHAR);
 CREATE OR REPLACE TEMP TABLE spelling (spelt VARCHAR, name VARCHAR, is_bad BOOLEAN);
 CREATE OR REPLACE TEMP TABLE seat (game VARCHAR, name VARCHAR, agent_id VARCHAR);
 CREATE OR REPLACE TEMP MACRO plain_moment(spelt) AS TRY_CAST(
@@ -159,25 +163,39 @@ WHERE rule IS NOT NULL
 ORDER BY number
 LIMIT 1;
 
--- name: result_words
--- The results that stand in columns in which names may stand, each with the first row that has it.
-SELECT lower(won), arg_min(line, number), arg_min(said_in, number), arg_min(won, number)
+-- name: keep_results
+-- Adds to `said` the results of the part that stand in columns in which names may stand, each with the first line that
+-- has it: whether it is a seat or a draw, and whether each row's is the name of an agent of its game, or a draw.
+INSERT INTO said
+SELECT
+    lower(won), said_in, min(line), arg_min(won, number),
+    bool_and(by_word IS NOT NULL), bool_and(by_name IS NOT NULL OR by_word < 0)
 FROM checked
-WHERE by_word IS NOT NULL AND said_in <> 'winner_seat'
-GROUP BY lower(won)
-ORDER BY min(number);
+WHERE said_in <> 'winner_seat'
+GROUP BY lower(won), said_in;
 
--- name: what_winners_fit
--- Whether every `winner` of the part can be a seat or a draw; and the name of an agent of its game, or a draw.
-SELECT coalesce(bool_and(by_word IS NOT NULL), true), coalesce(bool_and(by_name IS NOT NULL OR by_word < 0), true)
-FROM checked
-WHERE said_in = 'winner';
-
--- name: called_as_results
--- The agents of the part that are called as results are.
+-- name: keep_called
+-- Adds to `called` the agents of the part that are called as results are.
+INSERT INTO called
 SELECT DISTINCT word
 FROM (SELECT unnest([seat0, seat1]) AS name FROM checked)
 JOIN word ON word = lower(name);
+
+-- name: two_meanings
+-- The first result that is an agent's name, too: its line, column and value. In a `winner` that is always a seat or a
+-- draw, and not always a name or a draw, names of agents are no matter.
+SELECT line, said_in, won
+FROM said
+SEMI JOIN called USING (word)
+WHERE
+    is_word
+    AND (
+        said_in <> 'winner'
+        OR NOT (SELECT coalesce(bool_and(is_word), true) FROM said WHERE said_in = 'winner')
+        OR (SELECT coalesce(bool_and(is_name), true) FROM said WHERE said_in = 'winner')
+    )
+ORDER BY line
+LIMIT 1;
 
 -- name: left_out
 -- Why how many rows of the part are left out, and how many of the others tell a time without a zone.
