@@ -172,7 +172,7 @@ def address_of(thing: Any) -> str:
     file = getattr(module, "__file__", None)
     if module is None or module.__name__ == "__main__" or not file or not file.endswith(".py"):
         return ""
-    if name and (not inspect.isclass(thing) or getattr(module, name, None) is not thing):
+    if module is not thing and (not inspect.isclass(thing) or getattr(module, name, None) is not thing):
         return ""
     try:
         data = read_file(Path(file), MAX_BYTES)

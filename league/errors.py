@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -52,20 +53,27 @@ class Interrupted(BaseException):
 class LeagueError(Exception):
     """A known error: the message names the setting, the value, the rule and the next step. Exit code 1.
 
-    Its text is `brief`, since it may quote what comes from outside: a manifest, an exception of a bot; and it can be
-    printed, lone surrogates of a path spelt out.
+    Its text is `brief` and one visible line, since it may quote what comes from outside: a manifest, a path, an
+    exception of a bot.
     """
 
     exit_code = 1
+    step = ""
+    """The next step where the message names none; a message that holds this one (`f"{error}"`) has its own."""
 
     def __str__(self) -> str:
-        return brief(super().__str__()).encode(errors="backslashreplace").decode()
+        words = f"{self}"
+        return brief(f"{words}; {self.step}" if self.step and "; " not in words else words)
+
+    def __format__(self, spec: str) -> str:
+        return brief(visible(" ".join(super().__str__().split())))
 
 
 class UsageError(LeagueError):
     """The call itself is wrong: an unknown key, name or stage, or a value outside its rule. Exit code 2."""
 
     exit_code = 2
+    step = "pass another value"
 
 
 class ConfigError(UsageError):
@@ -82,6 +90,8 @@ class SnapshotError(LeagueError):
 
 class ContractError(LeagueError, AssertionError):
     """A game, bot or network that somebody brings breaks a rule that the engine relies on."""
+
+    step = "mend it"
 
 
 class GuardError(LeagueError):
@@ -108,6 +118,8 @@ def brief(text: str) -> str:
 
 class CodeError(GuardError):
     """Code of a user (a game, a bot, a sampler, a network, a drawing) raised an exception of any class."""
+
+    step = "mend it"
 
     def __init__(self, message: str) -> None:
         super().__init__(message, CODE_FAILED)
@@ -157,8 +169,10 @@ def as_users(error: BaseException, what: str = "", advice: str = "mend it") -> L
     where = users_line(error) or ("" if known else _causes_line(error))
     if not where and (known or not what):
         return known
-    if not where and (frames := traceback.extract_tb(error.__traceback__)):
-        where = f"{frames[-1].filename}, line {frames[-1].lineno}"
+    if not where and (frames := [*traceback.walk_tb(error.__traceback__)]):
+        frame, line = frames[-1]
+        is_ours = str(frame.f_globals.get("__name__")).startswith("league.")  # what we call is at fault, not our line
+        where = "" if is_ours else f"{frame.f_code.co_filename}, line {line}"
     words = words_of(known) if known else described(error)
     places = [place for place in (where, *_notes(error)) if place and place not in words]
     shown = f" ({'; '.join(places)})" if places else ""
@@ -174,7 +188,7 @@ def described(error: BaseException) -> str:
 def words_of(error: BaseException) -> str:
     """An exception's message on one line; empty where it cannot tell one."""
     try:
-        return " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+        return " ".join(f"{error.msg if isinstance(error, SyntaxError) else error}".split())
     except BaseException as second:  # of the exception's own code, which may end a process, too
         if is_signal(second):
             raise
@@ -323,6 +337,14 @@ def quoted(value: str) -> str:
     return ascii(value if len(value) <= 60 else value[:57] + "...")
 
 
+def shown(value: object) -> str:
+    """The beginning of a value's `repr`, on one line; its type where its own code cannot tell one."""
+    try:
+        return one_line(shortened(repr(value)))
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
 def shortened(name: str) -> str:
     """The beginning of a name from outside that stands in a list of what there is."""
     return name if len(name) <= 100 else f"{name[:97]}..."
@@ -349,7 +371,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once.
 
-    So is what it raises as the process ends, and `os._exit` in it is a `SystemExit`, which can be caught.
+    So is what it raises as the process ends, and `os._exit` in it is a `SystemExit`, which can be caught. A warning is
+    a line, too, but for one that arises in league: a check refuses the value, or it is nobody's concern.
     """
     usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
     leave, abort, process = os._exit, os.abort, os.getpid()
@@ -377,6 +400,13 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
             at = f" ({line})" if line else ""
             say(f"your code raised {described(found.exc_value)}{at} {where}, which stops nothing; mend it")
 
+    def warned(message: Any, category: type[Warning], file: str, number: int, *more: object) -> None:
+        ours = [module for name, module in sys.modules.copy().items() if name.startswith("league.")]
+        if file not in [getattr(module, "__file__", None) for module in ours]:
+            where = f" ({file}, line {number})" if is_users("", file) else ""
+            say(f"{category.__name__}: {' '.join(str(message).split())[:MAX_MESSAGE]}{where}")
+
+    shows, warnings.showwarning = warnings.showwarning, warned  # type: ignore[assignment]  # as Python calls it
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
     os._exit = exit_caught  # type: ignore[assignment]  # it returns as Python ends
@@ -385,5 +415,6 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         threading.excepthook, sys.unraisablehook = usual
+        warnings.showwarning = shows
         os._exit, os.abort = leave, abort
         atexit.register(setattr, sys, "unraisablehook", hook)  # the last that is registered is called first

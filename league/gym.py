@@ -12,15 +12,15 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from league.arena.duel import RENDER_MODES, Duel, Opponent, first_of
-from league.arena.games import enter
+from league.arena.duel import RENDER_MODES, Duel, Opponent, first_of, generator
+from league.arena.games import need_game
 from league.envs import registry
-from league.errors import UsageError
+from league.errors import UsageError, shown
 from league.types import BoolArray
+from league.types.arguments import typed
 
 Seat = Literal[0, 1, "random"]
 Info = dict[str, Any]
@@ -52,6 +52,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
 
     metadata = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, what gymnasium.make reads; an instance has its own
 
+    @typed
     def __init__(
         self,
         game: object,
@@ -77,6 +78,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
         self._is_playing = False
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
 
+    @typed
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, Info]:
         """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
 
@@ -84,7 +86,9 @@ class MatchEnv(gymnasium.Env[Any, Any]):
             UsageError: `options` has something in it.
         """
         _refuse_options(options)
-        super().reset(seed=seed)
+        super().reset()
+        if seed is not None:
+            self._np_random, self._np_random_seed = generator(seed), seed
         if seed is not None or not self._is_next_ready:
             self._duel.start([self.np_random])
         self._is_playing, self._is_next_ready = True, False
@@ -126,6 +130,7 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
 
     metadata = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, what Gymnasium reads; an instance has its own
 
+    @typed
     def __init__(
         self,
         game: object,
@@ -154,6 +159,7 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._rngs: list[np.random.Generator] = []
 
+    @typed
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, Info]:
@@ -169,10 +175,10 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
         _refuse_options(options)
         seeds = self._seeds(seed)
         if not self._rngs:
-            self._rngs = [seeding.np_random()[0] for _ in seeds]
+            self._rngs = [generator(None) for _ in seeds]
         for row, row_seed in enumerate(seeds):
             if row_seed is not None:
-                self._rngs[row] = seeding.np_random(row_seed)[0]
+                self._rngs[row] = generator(row_seed)
         self._duel.start(self._rngs)
         return self._views()
 
@@ -212,20 +218,19 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
             return [int(seed) + row for row in range(self.num_envs)]
         if isinstance(seed, str) or not isinstance(seed, Sequence) or len(seed) != self.num_envs:
             raise UsageError(
-                f"seed={seed!r}: must be an integer, or a list of one seed for each of {self.num_envs} rows"
+                f"seed={shown(seed)}: must be an integer, or a list of one seed for each of {self.num_envs} rows"
             )
         return list(seed)
 
 
+@typed
 def register(game: object) -> None:
     """Adds a game to Gymnasium, `brawl` as `league/Brawl-v0`: by its name or address, or the module or class itself.
 
     Raises:
         ConfigError: there is no such game.
     """
-    name = enter(game)
-    assert name is not None, "a game is given"
-    _register(name)
+    _register(need_game(game))
 
 
 def _register(name: str) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from league.arena.bouts import BotPlayer
-from league.arena.games import enter, load_settings
+from league.arena.games import enter, load_settings, need_game
 from league.envs import registry
 from league.envs.contract.check import check_match_batch
 from league.envs.contract.games import Checked, check_deeply, check_quickly
@@ -24,7 +24,7 @@ from league.envs.contract.steps import need
 from league.envs.contract.traces import act, outputs
 from league.envs.matches.match import MatchGame
 from league.envs.matches.mixtures import choices_of
-from league.errors import ContractError, UsageError, code_told, nearest, shortened
+from league.errors import ContractError, UsageError, code_told, nearest, shown
 from league.play.bots import BotPolicy
 from league.play.instances import is_stateful
 from league.play.programs import Program, make_bot
@@ -35,6 +35,8 @@ from league.types.schema import MAX_SEED, check_number
 if TYPE_CHECKING:
     from league.types import Policy
 
+MOST_MATCHES = 100_000
+"""That a bot is checked in."""
 __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_parts", "check_policy"]
 
 
@@ -101,6 +103,7 @@ def check_bot(
         ConfigError: no such game or option.
     """
     check_number("seed", seed, 0, MAX_SEED, "the random seed")
+    check_number("matches", matches, 1, MOST_MATCHES, "how many it plays")
     entered, chosen = _entered(game, options)
     name = bot if isinstance(bot, str) else getattr(bot, "__name__", "bot")
     seats = f"bot {name} of {entered}"
@@ -189,15 +192,14 @@ def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 
     from league.policies.policy_checks import check_policy as check
 
     if not isinstance(spec, GameSpec):
-        raise UsageError(f"spec={shortened(repr(spec))}: must be a league.types.GameSpec, as a game's spec gives it")
+        raise UsageError(f"spec={shown(spec)}: must be a league.types.GameSpec, as a game's spec gives it")
 
     check(policy, spec, rows=rows, steps=steps, seed=seed)
 
 
 def _entered(game: object, options: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """The game's name and its options, those of training but for what is given."""
-    name = game if isinstance(game, str) and registry.is_known(game) else enter(game)
-    assert name is not None, "only None has no name"
+    name = game if isinstance(game, str) and registry.is_known(game) else need_game(game)
     usual = load_settings(env=name)[0].env.options
     return name, registry.check_options(name, {**usual, **(options or {})})
 

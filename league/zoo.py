@@ -6,17 +6,17 @@ Both seats are played from outside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
-from gymnasium.utils import seeding
 
-from league.arena.duel import Matches, flat_actions
+from league.arena.duel import Matches, flat_actions, generator
 from league.envs.spaces import gymnasium_spaces, show_observation
-from league.errors import UsageError
+from league.errors import UsageError, nearest, quoted, shown
 from league.types import SEATS, ActionSpec, Mask, MatchBatch, ends_of
+from league.types.arguments import typed
 
 try:
     from pettingzoo import AECEnv, ParallelEnv
@@ -26,6 +26,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 Infos = dict[str, dict[str, Any]]
+
+_T = TypeVar("_T")
 
 
 class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
@@ -43,6 +45,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         UsageError: an argument, or later an action, breaks its rule.
     """
 
+    @typed
     def __init__(
         self,
         game: object,
@@ -66,21 +69,24 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         self._rng: np.random.Generator | None = None
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
 
+    @typed
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` sees; always the same object."""
-        return self.observation_spaces[agent]
+        return _of(self.observation_spaces, agent)
 
+    @typed
     def action_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` may do; always the same object."""
-        return self.action_spaces[agent]
+        return _of(self.action_spaces, agent)
 
+    @typed
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
         """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
 
         `options` has no effect; PettingZoo's own test passes some.
         """
         if seed is not None or self._rng is None:
-            self._rng = seeding.np_random(seed)[0]
+            self._rng = generator(seed)
         if seed is not None or not self._is_next_ready:
             self._matches.start([self._rng])
         self.agents, self._is_next_ready = list(self.possible_agents), False
@@ -96,8 +102,8 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         """
         if not self.agents:
             raise UsageError("step: no match is being played; call reset() first")
-        if set(actions) != set(self.agents):
-            raise UsageError(f"actions: must have one for each of {', '.join(self.agents)}, got {sorted(actions)}")
+        if not isinstance(actions, Mapping) or set(actions) != set(self.agents):
+            raise UsageError(f"actions={shown(actions)}: must have one for each of {', '.join(self.agents)}")
         batch, spec, players = self._matches.batch, self._matches.spec, list(enumerate(self.agents))
         for seat, checked in [(s, flat_actions(f"actions['{a}']", actions[a], (), spec.action)) for s, a in players]:
             batch.actions[0, seat] = checked
@@ -149,6 +155,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         UsageError: an argument, or later an action, breaks its rule.
     """
 
+    @typed
     def __init__(
         self,
         game: str,
@@ -176,21 +183,24 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         self._waiting: list[str] = []
         self._views: dict[str, Any] = {}
 
+    @typed
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` sees; always the same object."""
-        return self.observation_spaces[agent]
+        return _of(self.observation_spaces, agent)
 
+    @typed
     def action_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` may do; always the same object."""
-        return self.action_spaces[agent]
+        return _of(self.action_spaces, agent)
 
+    @typed
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Begins a match: with `seed` a reproducible one, after an end the next, else one that the generator draws.
 
         `options` has no effect; PettingZoo's own test passes some.
         """
         if seed is not None or self._rng is None:
-            self._rng = seeding.np_random(seed)[0]
+            self._rng = generator(seed)
         if seed is not None or not self._is_next_ready:
             self._matches.start([self._rng])
         self.agents, self._is_next_ready = list(self.possible_agents), False
@@ -202,7 +212,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
 
     def observe(self, agent: str) -> Any:
         """What `agent` sees now; after the end its last view of the match."""
-        view = self._views[agent]
+        view = _of(self._views, agent)
         return {name: part.copy() for name, part in view.items()} if isinstance(view, dict) else view.copy()
 
     def step(self, action: Any) -> None:
@@ -261,6 +271,17 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
             for agent in self._waiting:
                 mask = batch.mask[0, self.possible_agents.index(agent)]
                 self.infos[agent] = _aec_info(spec.action, mask)
+
+
+def _of(table: Mapping[str, _T], agent: str) -> _T:
+    """What a table has of an agent.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    if agent not in table:
+        raise UsageError(f"agent={quoted(agent)}: there is no such agent{nearest(agent, table)}")
+    return table[agent]
 
 
 def _is_number(action: ActionSpec) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from league.errors import ContractError
 from league.types import GameSpec, Policy, Stackable, Standardising
+from league.types.schema import check_number
 
 METHODS = (
     "parameters",
@@ -26,6 +27,8 @@ METHODS = (
     "sequence",
 )
 STATE_METHODS = ("clear", "select", "tensors", "join", "load")
+MOST = 100_000
+"""Rows, and steps, of the check of a network."""
 TOLERANCE = 1e-4
 """The most by which float32 may differ where the same is computed in another order."""
 LEAST_GRADIENT = 1e-12
@@ -300,8 +303,8 @@ class Checker:
 
 def check_policy(policy: Policy, spec: GameSpec, *, rows: int, steps: int, seed: int) -> None:
     """See `league.testing.check_policy`."""
-    if rows < 2 or steps < 5:
-        raise ContractError(f"rows={rows}, steps={steps}: a network is checked with at least 2 rows and 5 steps")
+    check_number("rows", rows, 2, MOST, "how many a network is checked with")
+    check_number("steps", steps, 5, MOST, "how many a network is checked with")
     if isinstance(policy, Standardising):
         policy = copy.deepcopy(policy)
     Checker(policy, spec, rows, steps, seed).check()

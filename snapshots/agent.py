@@ -15,7 +15,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
-from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain
+from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain, shown
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.runtime.process import StepKept
 from league.snapshots.io import Frozen, load
@@ -243,7 +243,7 @@ class Agent:
         """
         if seed is not None:
             if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MAX_SEED:
-                raise UsageError(f"seed={seed!r}: must be an integer from 0 to 2^63 - 1, or None to draw on")
+                raise UsageError(f"seed={shown(seed)}: must be an integer from 0 to 2^63 - 1, or None to draw on")
             self._generator.manual_seed(int(seed))
         num_rows = self._num_rows
         if rows is None:
@@ -252,7 +252,7 @@ class Agent:
             return
         places = np.asarray(rows)
         if places.ndim != 1 or places.dtype.kind not in "iu" or not ((places >= 0) & (places < num_rows)).all():
-            raise UsageError(f"rows={rows!r}: must be integers from 0 to {num_rows - 1}")
+            raise UsageError(f"rows={shown(rows)}: must be integers from 0 to {num_rows - 1}")
         self._state.clear(torch.from_numpy(places.astype(np.int64)).to(self._device))
 
     def act(
@@ -353,7 +353,7 @@ class Agent:
         which = np.asarray(rows)
         fits = which.shape == (num_seen,) and which.dtype.kind in "iu" and (which >= 0).all()
         if not fits or len(np.unique(which)) < num_seen:
-            raise UsageError(f"rows={rows!r}: must be one index of 0 or more for each of {num_seen} observations")
+            raise UsageError(f"rows={shown(rows)}: must be one index of 0 or more for each of {num_seen} observations")
         new = int(which.max()) + 1 - self._num_rows
         if new > 0:
             self._state = self._state.join([self.policy.initial_state(new)])
@@ -366,7 +366,7 @@ def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) ->
     try:
         with np.errstate(over="ignore"):
             array = np.array(values, dtype, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{name}: must be an array of numbers ({error}); shape ({width},) or (N, {width})") from None
     if array.ndim not in (1, 2) or array.shape[-1] != width or not len(array):
         raise UsageError(f"{name}: shape must be ({width},) or (N, {width}), got {array.shape}")

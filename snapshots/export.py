@@ -21,7 +21,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import torch
 
-from league.errors import SnapshotError, UsageError, one_line, plain, remedy_of
+from league.errors import SnapshotError, UsageError, one_line, plain, quoted, remedy_of
 from league.policies.actor_critic import ActorCritic
 from league.policies.decision import NEXT, ROW_AXIS, Decision
 from league.runtime.disk import sync, temporary_beside, write_synced
@@ -138,7 +138,7 @@ def difference(decision: Decision, run: Callable[[dict[str, Any]], dict[str, Any
 def _check_call(out: Path, format: str, quantize: str | None) -> None:
     known = get_args(Format)
     if format not in known:
-        raise UsageError(f"format={format!r} must be one of {', '.join(known)}")
+        raise UsageError(f"format={quoted(format)} must be one of {', '.join(known)}; pass another --format")
     if quantize not in (None, "int8"):
         raise UsageError(f"quantize={quantize!r} must be int8; leave it out for float32")
     if quantize and format not in ("onnx", "submission"):

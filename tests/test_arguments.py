@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,12 @@ import pytest
 import torch
 
 import league
-from league.errors import StoreError, UsageError
+from league import testing
+from league.errors import LeagueError, StoreError, UsageError
+from league.gym import MatchEnv, MatchVectorEnv, register
 from league.snapshots import Agent
 from league.types.arguments import KINDS, typed
+from league.zoo import ParallelMatch, TurnMatch
 from tests.helpers.runs import SETS
 
 STRANGE = (None, -1, 2.5, True, [], {}, object(), b"x", [None], "x\0y", "\ud800")
@@ -43,6 +49,96 @@ def test_a_strange_argument_is_refused_by_name(name: str, tmp_path: Path, monkey
             with pytest.raises(UsageError, match=rf"^{parameter.name}=.*; pass another {parameter.name}$"):
                 function(*listed, **given)
     assert not list(tmp_path.iterdir())
+
+
+class Mute:
+    """A value that cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+ODD = (
+    None,
+    -1,
+    10**400,
+    math.nan,
+    "",
+    "x" * 5_000,
+    "a\nb",
+    ".",
+    Path("no"),
+    [],
+    [None],
+    {1: 2},
+    np.zeros(3),
+    Mute(),
+    sys,
+    league,
+)
+
+
+def refused_or_taken(
+    function: Callable[..., Any], given: Mapping[str, Any], names: Iterable[str], every: int = 1
+) -> int:
+    """How many of `ODD`, each `every`-th, for the parameters `names` are refused; each in a line with a next step."""
+    refused = 0
+    for name, value in chain.from_iterable(product([name], ODD[i % every :: every]) for i, name in enumerate(names)):
+        try:
+            function(**{**given, name: value})
+        except LeagueError as error:
+            words, refused = str(error), refused + 1
+            assert len(words.splitlines()) == 1 and "; " in words and len(words) < 2_500, words
+    return refused
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_any_value_is_a_line_at_most(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every public function and each parameter: what it refuses, and what the system does, is a `LeagueError`."""
+    monkeypatch.chdir(tmp_path)
+    function = getattr(league, name)
+    known = inspect.signature(function).parameters
+    needed = {p.name: 1 if p.annotation == "int" else "x" for p in known.values() if p.default is p.empty}
+    if name == "track":
+        return
+    own = {"env": "x"} if name in ("Trainer", "train") else {}
+    assert refused_or_taken(function, {**needed, **own}, known, every=5) >= 2
+
+
+def _vector() -> MatchVectorEnv:
+    return MatchVectorEnv("kuhn", 2, "random")
+
+
+DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
+    "MatchEnv": (MatchEnv, {"game": "kuhn", "opponent": "random"}, "game opponent seat rewards render_mode nope"),
+    "MatchEnv.reset": (lambda **k: MatchEnv("kuhn", "random").reset(**k), {}, "seed options"),
+    "MatchVectorEnv": (MatchVectorEnv, {"game": "kuhn", "num_envs": 2}, "game num_envs opponent seat rewards nope"),
+    "MatchVectorEnv.reset": (lambda **k: _vector().reset(**k), {}, "seed options"),
+    "register": (register, {}, "game"),
+    "ParallelMatch": (ParallelMatch, {"game": "kuhn"}, "game rewards render_mode nope"),
+    "TurnMatch": (TurnMatch, {"game": "kuhn"}, "game rewards render_mode nope"),
+    "TurnMatch.reset": (lambda **k: TurnMatch("kuhn").reset(**k), {}, "seed options"),
+    "TurnMatch.action_space": (TurnMatch("kuhn").action_space, {}, "agent"),
+    "ParallelMatch.reset": (lambda **k: ParallelMatch("matrix").reset(**k), {}, "seed options"),
+    "ParallelMatch.observation_space": (ParallelMatch("matrix").observation_space, {}, "agent"),
+    "check_game": (testing.check_game, {"game": "kuhn", "quick": True}, "game seed"),
+    "check_bot": (testing.check_bot, {"game": "kuhn", "bot": "call", "matches": 2}, "game bot matches seed"),
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_any_value_at_other_doors_is_a_line_at_most(name: str) -> None:
+    """Environments of Gymnasium and PettingZoo, and checks: so it is of them."""
+    function, given, names = DOORS[name]
+    assert refused_or_taken(function, given, names.split())
+
+
+def test_any_actions_are_a_line_at_most() -> None:
+    """What steps are given is numbers of the action space, for each agent."""
+    alone, both = MatchEnv("kuhn", "random"), ParallelMatch("matrix")
+    alone.reset(seed=1)
+    both.reset(seed=1)
+    assert refused_or_taken(alone.step, {}, ["action"]) == refused_or_taken(both.step, {}, ["actions"]) == len(ODD)
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])

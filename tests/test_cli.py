@@ -509,7 +509,7 @@ REFUSED = [
     ("bench env --env brwl", "env.name `brawl`"),
     ("bench env --env matrix --rows 0", "rows=0 --rows"),
     ("bench env --env matrix --threads -1", "threads=-1 --threads"),
-    ("bench env --env matrix --seconds nan", "seconds=nan --seconds"),
+    ("bench env --env matrix --seconds nan", "seconds=NaN --seconds"),
     ("bench learner --preset fats", "--preset `fast`"),
     ("bench learner --repeats 0", "repeats=0 --repeats"),
     ("bench learner --threads -2", "threads=-2 --threads"),

@@ -238,6 +238,12 @@ def test_bad_override_is_one_line_with_setting_and_rule(override: str, parts: st
     assert [part for part in parts.split() if part not in message] == [], message
 
 
+def test_a_call_names_one_game() -> None:
+    """`--env` and `--set env.name` of another is refused; of the same it is taken."""
+    assert "env.name=brawl: the game is 'kuhn' already; leave one" in refusal(env="kuhn", overrides=("env.name=brawl",))
+    assert load(env="kuhn", overrides=("env.name=kuhn",)).env.name == "kuhn"
+
+
 def test_unreadable_config_file_is_refused(tmp_path: Path) -> None:
     """A missing file, a file that is no TOML and bytes that are no text name the path; a misspelt section its like."""
     path = tmp_path / "bad.toml"

@@ -25,7 +25,7 @@ from league.envs.adapters.actions import Acts
 from league.envs.adapters.isolation import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
-from league.envs.adapters.replies import drawn_by
+from league.envs.adapters.replies import ReplyError, drawn_by
 from league.envs.adapters.solo import REWARD, WORLD, Copy, MaskedSoloMatch, SoloFacts, SoloMatch
 from league.envs.adapters.spaces import MAX_ROWS, Seen
 from league.envs.matches.match import Match, MatchGame
@@ -114,6 +114,9 @@ class _GymEnvironment:
         keywords = {**self._keywords, **changed, "max_episode_steps": limit}
 
         def make(render_mode: str | None) -> gymnasium.Env[Any, Any]:
+            entry = self._spec.entry_point
+            if isinstance(entry, type) and not issubclass(entry, gymnasium.Env):
+                raise ReplyError(f"class {entry.__name__} is no gymnasium.Env")
             more: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}  # not all take it
             made = gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
             bare: gymnasium.Env[Any, Any] = _without_checks(made)

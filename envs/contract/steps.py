@@ -112,7 +112,7 @@ def check_arrays(batch: Any, rows: int) -> None:
             continue
         if not isinstance(array, np.ndarray):
             raise ContractError(f"{name} is of type {type(array).__name__}, not a numpy array")
-        seats = f"; {SEATS} is the number of seats" if shape[1:2] == (SEATS,) else ""
+        seats = f" ({SEATS} is the number of seats)" if shape[1:2] == (SEATS,) else ""
         need(array.shape == shape, f"{name} has shape {array.shape}, not {shape}{seats}")
         need(array.dtype == dtype, f"{name} has dtype {array.dtype}, not {np.dtype(dtype)}")
         need(array.flags.c_contiguous and array.flags.writeable, f"{name} is not C-contiguous and writeable")

@@ -12,7 +12,7 @@ import numpy as np
 from league.envs.matches.choices import Choices
 from league.envs.matches.members import takes
 from league.envs.matches.surroundings import seed_globals
-from league.errors import CODE_FAILED, GuardError, LeagueError, users_line
+from league.errors import CODE_FAILED, GuardError, LeagueError, users_line, words_of
 from league.types import FloatArray, GameSpec
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ CALLS, GLOBALS = 8, 16
 
 class MatchError(GuardError):
     """A match in plain Python breaks a rule of `league.envs.Match`."""
+
+    step = "mend it"
 
     def __init__(self, message: str) -> None:
         super().__init__(message, CODE_FAILED)
@@ -136,9 +138,15 @@ class Row:
             where = users_line(error)
             raise self.error(None, f"{error}{f' ({where})' if where else ''}") from error
         except BaseException as error:
+            self._need_called("step", error)
             with suppress(TypeError):  # its own code has made something else of its notes
                 error.add_note(self.place(None))
             raise
+
+    def _need_called(self, name: str, error: BaseException) -> None:
+        """Refuses a method that a match has set to what cannot be called: no code of the match was reached."""
+        if isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raise self.error(None, f"{name} cannot be called any more ({words_of(error)}); leave it as it is") from None
 
     def seed_globals(self, what: int) -> None:
         """Seeds the global generators, where the match uses them, by the match's seed, the decision and `what` is
@@ -169,7 +177,11 @@ class Row:
         """
         size = self.rules.spec.obs_size
         for seat in BOTH:
-            seen: Any = self.match.observe(seat)
+            try:
+                seen: Any = self.match.observe(seat)
+            except TypeError as error:
+                self._need_called("observe", error)
+                raise
             if isinstance(seen, dict):
                 seen = self._joined(seat, seen)
             try:

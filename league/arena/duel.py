@@ -11,17 +11,21 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.utils import seeding
 
 from league import config
 from league.arena import raster
-from league.arena.games import enter, load_settings
+from league.arena.games import load_settings, need_game
 from league.config import updates
 from league.envs import registry
 from league.envs.spaces import gymnasium_spaces, show_observation
-from league.errors import UsageError, nearest
+from league.errors import UsageError, nearest, shown
 from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns, ends_of
+from league.types.schema import MAX_SEED, check_number
 
 RENDER_MODES = ("rgb_array",)
+MOST_ROWS = 1_000_000
+"""Matches at once in a vector environment."""
 
 
 class Player(Protocol):
@@ -44,6 +48,20 @@ class Player(Protocol):
 Opponent = str | Player | Callable[[FloatArray, Mask | None], npt.ArrayLike]
 MAX_PASSES = 10_000
 """Decisions of an opponent without one of the learner, after which the learner is taken to have none."""
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """Gymnasium's generator of a seed; None: of one that the system draws.
+
+    Raises:
+        UsageError: no seed can be that.
+    """
+    if seed is None:
+        return seeding.np_random()[0]
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise UsageError(f"seed={shown(seed)}: must be a whole number; pass another seed")
+    check_number("seed", int(seed), 0, MAX_SEED, "the random seed")
+    return seeding.np_random(int(seed))[0]
 
 
 class Matches:
@@ -71,22 +89,20 @@ class Matches:
         options: Mapping[str, Any],
         keywords: Sequence[str],
     ) -> None:
-        game = enter(game)
-        assert game is not None, "a game is given"
+        game = need_game(game)
         known = registry.options_model(game).model_fields
         for key in options:
             if key not in known:
                 close = nearest(key, [*known, *keywords])
-                raise UsageError(f"{key}={options[key]!r}: {game} has no such option or keyword{close}")
-        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-            raise UsageError(f"num_envs={rows!r}: must be an integer of at least 1")
+                raise UsageError(f"{key}={shown(options[key])}: {game} has no such option or keyword{close}")
+        check_number("num_envs", rows, 1, MOST_ROWS, "matches at once")
         if not isinstance(rewards, Mapping | None):
-            raise UsageError(f"rewards={rewards!r}: must map reward terms to weights, such as {{'win': 1.0}}")
+            raise UsageError(f"rewards={shown(rewards)}: must map reward terms to weights, such as {{'win': 1.0}}")
 
         defaults, _ = load_settings(env=game)
         settings = {**config.to_json(defaults), "rewards": {**defaults.rewards, **(rewards or {})}}
         if not any(settings["rewards"].values()):
-            raise UsageError(f"rewards={rewards!r}: every weight is 0; give one, such as {{'win': 1.0}}")
+            raise UsageError(f"rewards={shown(rewards)}: every weight is 0; give one, such as {{'win': 1.0}}")
         self.options = registry.check_options(game, {**defaults.env.options, **options})
         self.batch = registry.make(game, rows=int(rows), threads=0, options=self.options)
         self.spec = self.batch.spec
@@ -99,7 +115,7 @@ class Matches:
         modes = RENDER_MODES if self._draw else ()
         if render_mode is not None and render_mode not in modes:
             raise UsageError(
-                f"render_mode={render_mode!r}: {game} "
+                f"render_mode={shown(render_mode)}: {game} "
                 + (f"can be drawn as {', '.join(modes)} only" if modes else "cannot be drawn; leave render_mode out")
             )
         fps = self.spec.tick_rate / self.spec.ticks_per_step
@@ -188,8 +204,8 @@ class Duel(Matches):
     ) -> None:
         is_stacked, rows = rows is not None, 1 if rows is None else rows
         super().__init__(game, rows, rewards=rewards, render_mode=render_mode, options=options, keywords=self.KEYWORDS)
-        if isinstance(seat, bool) or seat not in (0, 1, "random"):
-            raise UsageError(f"seat={seat!r}: must be 0, 1 or 'random'")
+        if isinstance(seat, bool) or not isinstance(seat, int | str) or seat not in (0, 1, "random"):
+            raise UsageError(f"seat={shown(seat)}: must be 0, 1 or 'random'")
         self._choose_opponent(opponent)
         self._is_stacked = is_stacked
         self._lead = (rows,) if is_stacked else ()
@@ -338,7 +354,9 @@ class Duel(Matches):
             opponent = max(shares, key=lambda bot: shares[bot])
         if isinstance(opponent, str):
             if opponent not in bots:
-                raise UsageError(f"opponent={opponent!r}: {self.spec.name} has no such bot{nearest(opponent, bots)}")
+                raise UsageError(
+                    f"opponent={shown(opponent)}: {self.spec.name} has no such bot{nearest(opponent, bots)}"
+                )
             self._bot = bots.index(opponent)
         elif hasattr(opponent, "act"):
             player = copy.deepcopy(opponent)
@@ -348,7 +366,7 @@ class Duel(Matches):
             self._act = opponent
         else:
             raise UsageError(
-                f"opponent={opponent!r}: must be a bot's name ({', '.join(bots)}), an object with act(obs, mask)"
+                f"opponent={shown(opponent)}: must be a bot's name ({', '.join(bots)}), an object with act(obs, mask)"
                 " or a function (obs, mask) -> action"
             )
 
@@ -376,11 +394,11 @@ def flat_actions(name: str, actions: Any, lead: tuple[int, ...], spec: ActionSpe
         return check_actions(name, actions, (*lead, spec.num_parts), spec)
     if spec.names:
         if not isinstance(actions, Mapping) or set(actions) != set(spec.names):
-            raise UsageError(f"{name}={actions!r}: must be a dict of {', '.join(spec.names)}")
+            raise UsageError(f"{name}={shown(actions)}: must be a dict of {', '.join(spec.names)}")
         named = [(f"{name}[{key!r}]", actions[key]) for key in spec.names]
     else:
         if not isinstance(actions, Sequence) or len(actions) != len(spec.parts):
-            raise UsageError(f"{name}={actions!r}: must be a tuple of {len(spec.parts)} parts")
+            raise UsageError(f"{name}={shown(actions)}: must be a tuple of {len(spec.parts)} parts")
         named = [(f"{name}[{i}]", part) for i, part in enumerate(actions)]
     flat = [flat_actions(where, given, lead, part) for (where, given), part in zip(named, spec.parts, strict=True)]
     return np.concatenate(flat, axis=-1).astype(spec.dtype)
@@ -397,7 +415,7 @@ def check_actions(name: str, actions: npt.ArrayLike, shape: tuple[int, ...], spe
     except ValueError:  # lists of unequal lengths
         given = np.asarray(None)
     if given.dtype.kind not in "biuf":
-        raise UsageError(f"{name}={actions!r}: must be numbers of shape {shape}")
+        raise UsageError(f"{name}={shown(actions)}: must be numbers of shape {shape}")
     if given.shape != shape:
         raise UsageError(f"{name}: shape must be {shape}, got {given.shape}")
     rules = [rule for leaf in spec.leaves for rule in leaf.bounds or leaf.choices]

@@ -44,6 +44,7 @@ def enter(env: object, say: Say | None = None) -> str | None:
     """
     if env is None:
         return None
+    env = str(env) if isinstance(env, Path) else env
     if not isinstance(env, str):
         return _enter_object(env, say)
     if registry.is_known(env):
@@ -61,6 +62,18 @@ def enter(env: object, say: Say | None = None) -> str | None:
     return name
 
 
+def need_game(game: object) -> str:
+    """As `enter`, where a game is needed.
+
+    Raises:
+        UsageError: it is None.
+    """
+    name = enter(game)
+    if name is None:
+        raise UsageError("game=None: a game is needed; pass its name, its address or its class")
+    return name
+
+
 def _enter_object(env: object, say: Say | None) -> str:
     """As `enter`, of a module, a class or an object: one that lies in a file is the game of that file's address."""
     address, scheme = address_of(env), adapters.scheme_of(env)
@@ -73,7 +86,7 @@ def _enter_object(env: object, say: Say | None) -> str:
         alone = ModuleType(env.__module__)
         setattr(alone, env.__name__, env)
         return registry.adopt(adapters.open_game(scheme, env.__name__, alone), _shown(env))
-    found = locate(parse(address)) if address else None
+    found = locate(parse(address)) if address and parse(address).kind != "name" else None  # a package has no dot
     source = None if found is None else found.source
     carrier = None if home is env else home
     name = registry.adopt(env, _shown(env), source, carrier, partial(_check_defaults, where=_shown(env)))

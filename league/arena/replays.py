@@ -134,7 +134,8 @@ def parse(data: bytes | str, where: str) -> Replay:
         if not isinstance(head, dict) or not str(head.get("format", "")).startswith("league replay"):
             raise ValueError("it is no replay")
         if head["format"] != FORMAT:
-            raise LeagueError(f"{where}: it is a {one_line(str(head['format']))[:40]}, this league reads {FORMAT}")
+            told = one_line(str(head["format"]))[:40]
+            raise LeagueError(f"{where}: it is a {told}, this league reads {FORMAT}; play the match again")
         if body_hash(head["match"]) != head["sha256"]:
             raise ValueError("its sha256 differs")
         found = Replay.model_validate(head["match"])

@@ -295,7 +295,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
         yield _need_code(path.absolute(), path)
         return
     if not path.is_file() or not zipfile.is_zipfile(path):
-        raise UsageError(f"{path}: is no folder and no zip; give a submission, of `league export --format submission`")
+        raise UsageError(f"{path}: is no folder and no zip; give one of `league export AGENT OUT --format submission`")
     with tempfile.TemporaryDirectory(prefix="league-") as home:
         folder = Path(home) / path.stem
         with zipfile.ZipFile(path) as packed:

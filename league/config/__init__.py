@@ -36,7 +36,7 @@ from league.config.models import (
     PartsConfig,
     mix_members,
 )
-from league.errors import ConfigError, StoreError
+from league.errors import ConfigError, StoreError, quoted
 
 SOURCE = Path(__file__).with_name("hyperparameters.toml")
 OWN_LENGTH = " steps"
@@ -187,15 +187,17 @@ def _said(
     env: str | None, config_file: str | Path | None, overrides: Iterable[str]
 ) -> tuple[Layer, list[tuple[str, str, Any]]]:
     """The file and the overrides of a call; `env` counts as the first override."""
-    file_layer = (
-        read_sections(read_toml(Path(config_file), "--config"), f"--config {config_file}") if config_file else {}
-    )
+    file_layer: Layer = {}
+    if config_file is not None:
+        file_layer = read_sections(read_toml(Path(config_file), "--config"), f"--config {config_file}")
     sets = [parse_override(text) for text in overrides]
     for section, key, value in sets:
         if section == ROLE:
             raise ConfigError(
                 f"--set role.{key}={value}: [role] is what a league's learners do; pass --league, or leave it out"
             )
+        if (section, key) == ("env", "name") and env not in (None, value):
+            raise ConfigError(f"--set env.name={value}: the game is {quoted(str(env))} already; leave one of them out")
     return file_layer, [*([] if env is None else [("env", "name", env)]), *sets]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from league.errors import CodeError, GuardError, code_told
+from league.errors import CodeError, GuardError, code_told, shown
 from league.play.bots import ActionChoices
 from league.play.histories import Failure
 from league.runtime.process import StepKept
@@ -59,6 +59,8 @@ class InstanceHost:
         for match, seed in seeds.items():
             with code_told(f"bot:{self._name}", ADVICE), StepKept():
                 bot = self._make()
+                if not callable(getattr(bot, "act", None)):
+                    raise CodeError(f"bot:{self._name}: made {shown(bot)}, which has no method act(obs); {ADVICE}")
                 if callable(getattr(bot, "reset", None)):
                     bot.reset()
                 signature = inspect.signature(bot.act)

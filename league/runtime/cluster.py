@@ -16,16 +16,19 @@ import re
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from league import __version__
-from league.errors import StoreError, UsageError, one_line, quoted, remedy_of
+from league.errors import StoreError, UsageError, one_line, quoted, remedy_of, shown
 from league.runtime.process import import_path
 from league.types.schema import is_program
 
+NONCE_SECONDS = 3_600.0
+"""A file of `nonce_in` is of no use after it."""
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, which ends with the call."""
 _FILE = re.compile(r"((?:[^=/:(]+=)?(?:(?:gymnasium|pettingzoo):)?)(.+?\.py)((?:[:(].*)?)")
@@ -144,14 +147,14 @@ def absolute(given: object) -> Any:
         return None
     if isinstance(given, str):
         if is_program(given) or is_program(given.partition("=")[2]):
-            raise UsageError(f"bot={given}: a program plays on one machine alone; leave it or --on out")
+            raise UsageError(f"{given}: a program plays on one machine alone; leave it or --on out")
         found = _FILE.fullmatch(given)
         return given if found is None else f"{found[1]}{Path(found[2]).expanduser().absolute()}{found[3]}"
     if isinstance(given, Mapping):
         return {name: absolute(each) for name, each in given.items()}
     if isinstance(given, list | tuple):
         return [absolute(each) for each in given]
-    what = one_line(repr(given))
+    what = shown(given)
     raise UsageError(f"{what}: on a cluster code is named by a file, as file.py:NAME; write it into one")
 
 
@@ -174,6 +177,9 @@ def nonce_in(store: Path) -> Iterator[Path]:
     nonce, is_new = store / f".nonce-{secrets.token_hex(8)}", not store.exists()
     try:
         store.mkdir(parents=True, exist_ok=True)
+        for old in store.glob(".nonce-*"):  # of a process that was killed
+            if time.time() - old.stat().st_mtime > NONCE_SECONDS:
+                old.unlink(missing_ok=True)
         nonce.write_text(nonce.name)
     except OSError as error:
         raise StoreError(f"{store}: cannot be written ({error.strerror}); {remedy_of(error)}") from None

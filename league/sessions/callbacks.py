@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from league.boards.leaderboards import Rated
-from league.errors import LeagueError, UsageError, is_signal, one_line, shortened
+from league.errors import LeagueError, UsageError, is_signal, shown
 from league.play.summaries import Summary
 from league.training.run import Callback, Report, Start
 
@@ -149,7 +149,7 @@ def callbacks_of(callback: Callback | Sequence[Callback] | None) -> Callbacks:
     for each in found:
         if not any(callable(getattr(each, name, None)) for name in methods):
             raise UsageError(
-                f"callback={one_line(shortened(repr(each)))}: has no method of league.Callback ({', '.join(methods)});"
+                f"callback={shown(each)}: has no method of league.Callback ({', '.join(methods)});"
                 f" give it one, or leave it out"
             )
     return Callbacks(found)

@@ -180,7 +180,8 @@ def replay(
     """
     if is_replay(path):
         if out is not None:
-            film = out if Path(out).suffix in (".html", ".mp4", ".gif", ".png") else Path(out).with_suffix(".html")
+            named = Path(out) if Path(out).name else Path("match")
+            film = named if named.suffix in (".html", ".mp4", ".gif", ".png") else named.with_suffix(".html")
             raise UsageError(f"out={out}: a whole match is drawn by {command('watch', path, '--out', film)}")
         return play_back(path, env=env, say=say)
     return find(path, out, env=env, say=say)

@@ -53,7 +53,7 @@ def ask(con: Cursor, statement: str, limit: int | None, seconds: float) -> tuple
     except DatabaseError as error:
         if isinstance(error, FileError) or type(error) is DatabaseError:
             raise  # the file, not the statement
-        raise UsageError(f"the query was refused: {_with_names(con, error)}") from None
+        raise UsageError(f"the query was refused: {_with_names(con, error)}; mend the statement") from None
     if len(rows) > MAX_QUERY_ROWS:
         raise UsageError(f"the query's result has more than {MAX_QUERY_ROWS:,} rows; add LIMIT")
     return columns, rows

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from league.errors import shown
 from league.types.observations import ObservationPart as ObservationPart
 from league.types.observations import check_parts, check_pointers, check_unbounded, unbounded_numbers
 from league.types.policy import Capturable as Capturable
@@ -146,12 +147,14 @@ class GameSpec:
         for name in (each.name for each in fields(self)):
             object.__setattr__(self, name, plain(getattr(self, name)))
         for name in ("version", "obs_size", "opponent_slice", "ticks_per_step"):
-            need_numbers(name, getattr(self, name), int)
+            need_numbers(name, getattr(self, name), int, is_one=name != "opponent_slice")
         for name in ("obs_range", "tick_rate"):
-            need_numbers(name, getattr(self, name), float)
+            need_numbers(name, getattr(self, name), float, is_one=name == "tick_rate")
         for name in ("opponent_slice", "obs_range"):
             if not isinstance(getattr(self, name), tuple) or len(getattr(self, name)) != 2:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be two numbers")
+        if not isinstance(self.utility, Utility | None):
+            raise ValueError(f"utility={shown(self.utility)} must be a Utility")
         if not isinstance(self.action, ActionSpec):
             raise ValueError(f"action={self.action!r} must be an ActionSpec")
         for name in ("reward_terms", "metrics", "end_reasons", "bots"):

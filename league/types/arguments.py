@@ -15,16 +15,16 @@ from inspect import signature
 from numbers import Integral, Real
 from typing import Any
 
-from league.errors import UsageError, one_line, quoted, shortened
+from league.errors import LeagueError, UsageError, as_known, quoted, shown
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("str", "Format", "Want"), ("a text", lambda value: isinstance(value, str))),
+    **dict.fromkeys(("str", "Format", "Want", "Literal['int8']"), ("a text", lambda value: isinstance(value, str))),
     "tuple[str, str]": ("two texts", lambda value: _is_list(value) and [*map(type, value)] == [str, str]),
     "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
     "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),
     "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
     "bool": ("True or False", lambda value: type(value).__name__ in ("bool", "bool_")),
-    "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
+    "float": ("a number that a float holds", lambda value: _is_float(value)),
     "Sequence[str]": ("a list of texts", lambda value: _is_list(value) and all(isinstance(x, str) for x in value)),
     "Overrides": (
         "a dict of sections or a list of texts",
@@ -32,7 +32,11 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
             KINDS["Sequence[str]"][1]([*value]) if isinstance(value, Mapping) else KINDS["Sequence[str]"][1](value)
         ),
     ),
-    "Callable[[str], None]": ("a function of a text", callable),
+    **dict.fromkeys(("Callable[[str], None]", "Say"), ("a function of a text", callable)),
+    **dict.fromkeys(
+        ("Mapping[str, float]", "Mapping[str, Any]"),
+        ("a dict by name", lambda value: isinstance(value, Mapping) and all(isinstance(x, str) for x in value)),
+    ),
     "GateTest": ("a GateTest", lambda value: type(value).__name__ == "GateTest"),
     "None": ("None", lambda value: value is None),
 }
@@ -44,6 +48,7 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Raises:
         UsageError: an argument is none, or a text that no name or path of a file can be.
+        LeagueError: the system refuses something (`league.errors.as_known`).
     """
     known = signature(function)
     rules = {name: str(parameter.annotation).split(" | ") for name, parameter in known.parameters.items()}
@@ -57,8 +62,16 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, value in given.items():
             for part in value if known.parameters[name].kind is known.parameters[name].VAR_POSITIONAL else (value,):
                 _check(name, part, rules.get(name, ()))
-        with _float32():
-            return function(*arguments, **named)
+        try:
+            with _float32():
+                return function(*arguments, **named)
+        except LeagueError:
+            raise
+        except Exception as error:
+            known_error = as_known(error)
+            if known_error is None:
+                raise
+            raise known_error from error
 
     return called
 
@@ -81,8 +94,8 @@ def _float32() -> Iterator[None]:
 def _check(name: str, value: Any, kinds: Sequence[str]) -> None:
     if kinds and not any(KINDS[kind][1](value) for kind in kinds):
         words = " or ".join(dict.fromkeys(KINDS[kind][0] for kind in kinds))
-        shown = quoted(value) if isinstance(value, str) else one_line(shortened(repr(value)))
-        raise UsageError(f"{name}={shown}: must be {words}; pass another {name}")
+        text = quoted(value) if isinstance(value, str) else shown(value)
+        raise UsageError(f"{name}={text}: must be {words}; pass another {name}")
     if not isinstance(value, str):
         return
     try:
@@ -91,6 +104,13 @@ def _check(name: str, value: Any, kinds: Sequence[str]) -> None:
         is_fit = False
     if not is_fit:
         raise UsageError(f"{name}={quoted(value)}: has letters that no name can have; pass another {name}")
+
+
+def _is_float(value: object) -> bool:
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and isinstance(float(value), float)
+    except OverflowError:
+        return False
 
 
 def _is_list(value: object) -> bool:

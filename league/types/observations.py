@@ -48,7 +48,7 @@ class ObservationPart:
         for name in ("start", "shape", "count", "bounds"):
             object.__setattr__(self, name, plain(getattr(self, name)))
         for name in ("start", "shape", "count"):
-            need_numbers(f"{where}: {name}", getattr(self, name), int)
+            need_numbers(f"{where}: {name}", getattr(self, name), int, is_one=name != "shape")
         if not isinstance(self.shape, tuple):
             raise ValueError(f"{where}: shape={self.shape!r} must be a tuple")
         if self.bounds is not None:

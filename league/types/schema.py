@@ -131,7 +131,7 @@ def check_number(name: str, value: float, least: float, most: float, what: str) 
         UsageError: with the bounds.
     """
     if not least <= value <= most:
-        shown = f"{value:.3g}" if isinstance(value, float) or abs(value) >= 10**20 else f"{value}"
+        shown = f"{Decimal(value):.3g}" if isinstance(value, float) or abs(value) >= 10**20 else f"{value}"
         raise UsageError(
             f"{name}={shown}: {what}, must be from {least:,} to {'2^63 - 1' if most == MAX_SEED else f'{most:,}'};"
             f" pass another --{name.replace('_', '-')}"

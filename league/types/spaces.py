@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from league.errors import shown
+
 FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 Mask = npt.NDArray[Any]
@@ -35,15 +37,17 @@ def plain(value: Any) -> Any:
     return tuple(plain(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-def need_numbers(what: str, values: Any, kind: type[int] | type[float]) -> None:
+def need_numbers(what: str, values: Any, kind: type[int] | type[float], *, is_one: bool = False) -> None:
     """Refuses a number, or one of a tuple, that is not of its kind; a whole number serves as a float.
+
+    is_one: no tuple is taken.
 
     Raises:
         ValueError: it is something else.
     """
-    for value in values if isinstance(values, tuple) else (values,):
+    for value in values if isinstance(values, tuple) and not is_one else (values,):
         if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
-            raise ValueError(f"{what}={value!r} must be {'whole numbers' if kind is int else 'numbers'}")
+            raise ValueError(f"{what}={shown(value)} must be {'whole numbers' if kind is int else 'numbers'}")
 
 
 @dataclass(frozen=True)

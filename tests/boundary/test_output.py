@@ -155,7 +155,7 @@ def test_a_long_message_is_cut(kind: type[LeagueError]) -> None:
     """An error with a long quotation is short, with its beginning and its next step."""
     text = str(kind(f"m.json: bad value {'x' * 70_000}; correct it"))
     assert len(text) < MAX_MESSAGE + 60 and text.startswith("m.json: bad") and text.endswith("; correct it")
-    assert str(kind("short")) == "short"
+    assert str(kind("short; go on")) == "short; go on"
 
 
 def test_long_words_of_others_are_cut(tmp_path: Path) -> None:

@@ -507,7 +507,7 @@ with answering() as (request, tell, begin):
         ("time.sleep(300)", StoreError, "took longer than 2 s"),
         ("x = bytearray(2**33)", StoreError, "takes more memory than 4 GiB"),
         ("while True: print('x' * 2**20)", UsageError, "longer than 512 MiB"),
-        ("raise UsageError('a\\nb')", UsageError, "^a b$"),
+        ("raise UsageError('a\\nb')", UsageError, "^a b; pass another value$"),
         ("os._exit(3)", StoreError, "the engine failed"),
         ("raise KeyError", StoreError, "the engine failed"),
         ('raise RuntimeError("can\'t start new thread")', LeagueError, "no more threads"),

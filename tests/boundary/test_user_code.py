@@ -561,6 +561,20 @@ def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
     ]
 
 
+def test_a_warning_is_a_line(user: Path) -> None:
+    """With the place in the user's code; one that arises in league from what the code gives is refused by a check."""
+    fault = "import warnings, numpy; warnings.warn('mine\\nis odd'); numpy.float32(3e38) * numpy.float32(3e38)"
+    file, line = write(user, fault, "step")
+    done = processes.run("check", file, "--quiet", cwd=user)
+    assert done.stderr.splitlines()[:-1] == [  # the last is what the check says of the game
+        f"UserWarning: mine is odd ({file}, line {line})",
+        f"RuntimeWarning: overflow encountered in scalar multiply ({file}, line {line})",
+    ]
+    Path(file).write_text(SUMS.replace("[self.steps / 4]", "[1e39]"))
+    done = processes.run("check", file, "--quiet", cwd=user)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stderr.endswith("; mend it\n"), done
+
+
 def test_what_goes_on_after_a_command_does_not_keep_it(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that is no daemon, which Python would wait for: the command ends with its exit code, and says so."""
     file, line = write(user, "threading.Thread(target=time.sleep, args=(1_000,), name='mine').start(); 1 / 0", "step")
@@ -582,6 +596,37 @@ def test_what_python_calls_as_it_ends_is_a_line_at_most(user: Path) -> None:
     done = subprocess.run([sys.executable, "-c", starts, *words], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "sums.py, line" in done.stderr and "Traceback" not in done.stderr, done
     assert len(set(done.stderr.splitlines())) <= 2, done.stderr
+
+
+@pytest.mark.parametrize("name", ["step", "observe"])
+def test_a_method_that_a_match_takes_away_is_a_line(name: str, user: Path) -> None:
+    (user / "sums.py").write_text(SUMS.replace("self.steps += 1", f"self.steps += 1; self.{name} = None"))
+    called = call("check", user / "sums.py", "--quiet")
+    assert called.code == 1 and f"{name} cannot be called any more" in called.err and "Traceback" not in called.err
+
+
+@pytest.mark.parametrize("bot", ["def b():\n    return 0\n", "from functools import partial\nb = partial(int, 5)\n"])
+def test_a_bot_that_cannot_be_called_is_told_without_our_files(bot: str, user: Path) -> None:
+    """What is called is at fault: no line of league is named."""
+    (user / "f.py").write_text(bot)
+    words = ("evaluate", "bot:b", "--against", "bot:random", "--env", "kuhn", "--games", 2, "--store", user / "s")
+    called = call(*words, "--bot", f"b={user / 'f.py'}:b", "--quiet")
+    assert called.code == 1 and "bot:b: " in called.err and "mend it" in called.err, called
+    assert "/play/" not in called.err and len(called.err.splitlines()) == 1
+
+
+def test_a_class_that_is_no_environment_is_named(user: Path) -> None:
+    """Not by the module that league has made of its file."""
+    (user / "g.py").write_text("class E:\n    pass\n")
+    called = call("check", f"gymnasium:{user / 'g.py'}:E", "--quiet")
+    assert called.code == 2 and "class E is no gymnasium.Env; mend" in called.err and "league_game" not in called.err
+
+
+def test_an_error_in_an_error_has_one_step() -> None:
+    """What a message holds of another error is without that one's step."""
+    rule = ContractError("a is b")
+    assert (str(rule), str(UsageError(f"x: {rule}"))) == ("a is b; mend it", "x: a is b; pass another value")
+    assert str(UsageError("a\x1b\nb; c")) == "a\\x1b b; c"
 
 
 def test_hooks_are_put_back() -> None:
