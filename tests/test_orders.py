@@ -120,9 +120,9 @@ def test_the_search_sees_sets(code: str, is_found: bool) -> None:
 
 
 LOOKED_UP = {"agent_games", "champions", "meetings", "pair_counts"}
-LOOKED_UP |= {"called_as_results", "left_out", "new_names", "odd_moments"}
+LOOKED_UP |= {"left_out", "new_names", "odd_moments"}
 """Queries whose rows are put into a dict, in which they are looked up, or sorted by agent."""
-ONE_ROW = {"alarm_seats", "alarm_seats_apart", "game", "is_listed", "replay_content", "what_winners_fit"}
+ONE_ROW = {"alarm_seats", "alarm_seats_apart", "game", "is_listed", "replay_content"}
 
 
 def test_rows_have_an_order() -> None:

@@ -31,21 +31,22 @@ Opened = Callable[[int], tuple[Act, Watch | None]]
 
 
 def main() -> None:
-    """Plays what `sys.argv` names until stdin ends: a scheme, a path, and `apart` to be shut in.
+    """Plays what `sys.argv` names until stdin ends: a scheme, a path, and words: `apart`, it is shut in, and
+    `one`, one agent plays all matches.
 
     What code prints goes to stderr.
     """
-    scheme, path, *apart = sys.argv[1:]
+    scheme, path, *words = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    if apart:
+    if "apart" in words:
         sandbox.enter([path if os.path.isdir(path) else os.path.dirname(path)])
     make, players, counts = None, dict[int, Any](), dict[int, list[int]]()
     for line in sys.stdin:
         message = json.loads(line)
         if "start" in message:
-            make = OPEN[scheme](path, {**message, "apart": bool(apart)})
+            make = OPEN[scheme](path, {**message, "is_one": "one" in words})
             say: dict[str, Any] = {"ready": PROTOCOL, "watch": scheme in ("export", "submission")}
         elif "reset" in message:
             assert make is not None, "start comes first"
@@ -160,7 +161,7 @@ def open_export(path: str, game: Mapping[str, Any]) -> Opened:
 
 
 def open_submission(path: str, game: Mapping[str, Any]) -> Opened:
-    """A folder with an agent.py or a main.py. A match has an agent of its own; shut in, one agent plays all."""
+    """A folder with an agent.py or a main.py. A match has an agent of its own, or one plays all."""
     if not os.path.exists(file := os.path.join(path, "agent.py")):
         return open_kaggle(os.path.join(path, "main.py"), game)
     sys.path.insert(0, path)
@@ -176,7 +177,7 @@ def open_submission(path: str, game: Mapping[str, Any]) -> Opened:
     takes = len(inspect.signature(only.act).parameters)
 
     def make(seed: int) -> tuple[Act, Watch]:
-        agent = only if game["apart"] else made[0]()
+        agent = only if game["is_one"] else made[0]()
         agent.reset(**({"seed": seed} if takes_seed else {}))
         return lambda obs, mask: agent.act(*(obs, mask or None)[:takes]), getattr(agent, "watch", lambda obs: None)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from league.arena.agents import Meeting, Named, find_agent, gather, store_for
 from league.arena.parts import enter as enter_parts
+from league.arena.program_parts import SUBMISSION, is_submission
 from league.errors import UsageError
 from league.store.store import Store
 from league.types import BOT_PREFIX
@@ -34,6 +37,22 @@ def enter(
     load = partial(gather, opened, env=env, device=device, say=say, given=own)
     named = [*agents, *(BOT_PREFIX + part.name for part in own.parts if part.kind == "bot")]
     return opened, _enter(opened, named, runs, newest, bots, load)
+
+
+def with_submissions(agents: Sequence[str], own_bots: object) -> tuple[list[str], object]:
+    """The agents that league itself can play, and `own_bots` with the other folders that play, each by its name."""
+    found = [agent for agent in agents if is_submission(Path(agent))]
+    named = {
+        re.sub(r"[^\w-]", "_", Path(folder).absolute().name): f"{SUBMISSION}:{shlex.quote(folder)}" for folder in found
+    }
+    if len(named) < len(set(found)):
+        raise UsageError(f"agents={', '.join(found)}: two folders have one name; rename one")
+    if named and isinstance(own_bots, Mapping):
+        own_bots = {**own_bots, **named}
+    elif named:
+        own = [] if own_bots is None else own_bots if isinstance(own_bots, list | tuple) else [own_bots]
+        own_bots = [*own, *(f"{name}={address}" for name, address in named.items())]
+    return [agent for agent in agents if agent not in found], own_bots
 
 
 def _enter(

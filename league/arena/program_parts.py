@@ -12,10 +12,12 @@ from pathlib import Path
 from league.envs.sources import MAX_LETTERS, GoneError, Located, What
 from league.errors import plain
 from league.play.programs import Program
+from league.runtime import sandbox
 from league.runtime.process import python
+from league.snapshots.files import WEIGHTS
 from league.types import Source
 
-PROGRAM = "program"
+PROGRAM, SUBMISSION = "program", "submission"
 RUN = {
     "kaggle": "a main.py in the form of Kaggle, with a function agent(observation, configuration) last",
     "sb3": "a model of stable-baselines3, saved as a zip",
@@ -24,6 +26,8 @@ RUN = {
 }
 """Files that `league.arena.bot_runner` plays, by scheme."""
 RUN_CODE = "from league.arena.bot_runner import main; main()"
+APART, ONE = "apart", "one"
+"""Words for the runner: it is shut in; one agent plays all matches, with `reset` between them."""
 RUNNER_SECONDS = 60.0
 """Until a runner is ready: torch and a model are loaded."""
 HOW = "docs/guides/programs.md tells how a program is named"
@@ -46,7 +50,7 @@ def locate_program(text: str, what: What) -> Located:
     if not words or (scheme != PROGRAM and len(words) > 1):
         raise what.refuse(plain(text), f"names {'several files' if words else 'nothing'} behind the colon; {HOW}")
     first = Path(words[0]).expanduser()
-    if scheme != PROGRAM and not (first.is_dir() if scheme in ("export", "submission") else first.is_file()):
+    if scheme != PROGRAM and not (first.is_dir() if scheme in ("export", SUBMISSION) else first.is_file()):
         raise GoneError(f"{what.setting}={plain(text)}: there is no {words[0]}; give {RUN[scheme]}")
     if scheme == PROGRAM:
         _need_program(text, words[0], first, what)
@@ -67,7 +71,13 @@ def open_program(found: Located) -> Program:
     address, words = found.source.address, shlex.split(found.source.address.partition(":")[2])
     if found.place == PROGRAM:
         return Program(address, tuple(words))
-    return Program(address, tuple(python(RUN_CODE, found.place, *words)), RUNNER_SECONDS)
+    held = [APART] if found.place == SUBMISSION and sandbox.is_possible() else []
+    return Program(address, tuple(python(RUN_CODE, found.place, *words, *held)), RUNNER_SECONDS)
+
+
+def is_submission(path: Path) -> bool:
+    """Whether a folder plays by its own code alone, without weights that league reads."""
+    return not (path / WEIGHTS).exists() and any((path / name).is_file() for name in ("agent.py", "main.py"))
 
 
 def _need_program(text: str, word: str, path: Path, what: What) -> None:

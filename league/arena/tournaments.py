@@ -21,7 +21,7 @@ from league.arena.agents import (
     sampling_of,
 )
 from league.arena.cluster import PARTS, PlayPairings, players
-from league.arena.entrants import enter
+from league.arena.entrants import enter, with_submissions
 from league.arena.tournament_results import ContrastEstimate, Encounter, Ended, Format, Standing, TournamentResult
 from league.boards.rating import rate_counts
 from league.errors import DEFAULT_STORE, Interrupted, UsageError, nearest
@@ -92,7 +92,8 @@ def tournament(
     call again adds to what is there, and with the same seed a copy of the store gets the same games on a CPU.
 
     Args:
-        agents: names (see `league.arena.agents.find_agent`); an agent that is named twice enters once.
+        agents: names (see `league.arena.agents.find_agent`), and folders of submissions, whose code plays shut in
+            where this machine can; an agent that is named twice enters once.
         runs: of which all snapshots with files enter, too.
         newest: of each run only so many of the newest.
         bots: all native bots of the game enter.
@@ -118,6 +119,7 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
+    agents, own_bots = with_submissions(agents, own_bots)
     words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
     opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
     objective = None

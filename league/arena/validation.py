@@ -18,7 +18,7 @@ import torch
 
 from league.arena.agreement import need_agreement
 from league.arena.games import enter, find_again, load_settings
-from league.arena.program_parts import RUN_CODE, RUNNER_SECONDS
+from league.arena.program_parts import APART, ONE, RUN_CODE, RUNNER_SECONDS, SUBMISSION
 from league.envs import registry
 from league.envs.matches.mixtures import choices_of
 from league.envs.matches.row import RANDOM
@@ -149,8 +149,8 @@ class _Referee(ProgramHost):
     """The processes of a submission, of one match each at a time; measures decisions, and keeps what the first saw."""
 
     def __init__(self, folder: Path, spec: GameSpec, *, is_isolated: bool, memory: int) -> None:
-        words = ["submission", str(folder), *(["apart"] if is_isolated else [])]
-        program = Program(f"submission:{folder.name}", tuple(python(RUN_CODE, *words)), RUNNER_SECONDS)
+        words = [SUBMISSION, str(folder), ONE, *([APART] if is_isolated else [])]
+        program = Program(f"{SUBMISSION}:{folder.name}", tuple(python(RUN_CODE, *words)), RUNNER_SECONDS)
         super().__init__(folder.name, program, spec, SEATS, mib=memory)
         self.seconds, self.failures = list[float](), list[str]()
         self.start_seconds = self.peak_mib = 0.0
@@ -308,7 +308,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
                 packed.extractall(folder)
             except (OSError, RuntimeError, zipfile.BadZipFile, NotImplementedError) as error:
                 raise UsageError(f"{path}: cannot be unpacked ({error}); pack it again") from None
-        inner = [*folder.iterdir()]
+        inner = sorted(folder.iterdir())
         yield _need_code(inner[0] if len(inner) == 1 and inner[0].is_dir() else folder, path)
 
 

@@ -177,7 +177,7 @@ def nonce_in(store: Path) -> Iterator[Path]:
     nonce, is_new = store / f".nonce-{secrets.token_hex(8)}", not store.exists()
     try:
         store.mkdir(parents=True, exist_ok=True)
-        for old in store.glob(".nonce-*"):  # of a process that was killed
+        for old in sorted(store.glob(".nonce-*")):  # of a process that was killed
             if time.time() - old.stat().st_mtime > NONCE_SECONDS:
                 old.unlink(missing_ok=True)
         nonce.write_text(nonce.name)

@@ -114,9 +114,9 @@ def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainR
             if target.folder is not None and not target.is_own:
                 need_store(nodes, store.path)
             played = target.label.partition("@")[0]
-            leagues = {learner.league for learner in store.learners() if learner.run == played}
-            seen = {row.run, *([played, *leagues] if target.is_own else [])}
-            with _courier(ray, nodes, nonce, sorted(seen)) as courier:
+            leagues = [learner.league for learner in store.learners() if learner.run == played]
+            seen = [row.run, *([played, *leagues] if target.is_own else [])]
+            with _courier(ray, nodes, nonce, sorted(set(seen))) as courier:
                 actor = _actor(ray, row.run, room)
                 task = actor.train.remote(row.run, "", words, courier)
                 end = _train(ray, store, {row.run: task}, callback)[row.run]

@@ -90,7 +90,7 @@ def broken(found: Validation) -> dict[str, str]:
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_submission_is_one_line(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule that it breaks is named, files outside are as they were, and nothing of it goes on."""
-    monkeypatch.setenv("LEAGUE_PROGRAM_SECONDS", "1")
+    monkeypatch.setenv("LEAGUE_PROGRAM_SECONDS", "1" if what == "loops" else "60")
     place = tmp_path / "place"
     if what in ("removes", "reads"):
         place.write_text("kept")
@@ -172,6 +172,21 @@ def test_a_submission_plays_in_tournaments(tmp_path: Path) -> None:
         bots=True, own_bots=f"mine=submission:{tmp_path / 'mine'}", env=GAME, games=8, store=tmp_path / "runs"
     )
     assert any(standing.name == "bot:mine" for standing in found.standings)
+
+
+def test_folders_of_submissions_are_entrants(tmp_path: Path) -> None:
+    """Beside agents of league; one that would write loses its matches, and the tournament goes on."""
+    place, runs = tmp_path / "place", tmp_path / "runs"
+    run = league.train("smoke", env=GAME, device="cpu", store=runs, callback=()).run
+    folders = [
+        write(tmp_path / name, GOOD.format(act=act))
+        for name, act in (("fair", "pass"), ("bad", f"open('{place}', 'w')"))
+    ]
+    found = league.tournament([run, *map(str, folders)], games=4, store=runs)
+    wins = {standing.name: standing for standing in found.standings}
+    assert {"bot:fair", "bot:bad"} < set(wins) and wins["bot:bad"] == found.standings[-1] and not place.exists()
+    with pytest.raises(UsageError, match="two folders have one name"):
+        league.tournament([str(folders[0]), str(write(tmp_path / "x" / "fair", "1"))], games=4, env=GAME, store=runs)
 
 
 def test_a_shut_process_reaches_nothing(tmp_path: Path) -> None:

@@ -209,12 +209,13 @@ class _Fake:
 
 def test_a_new_store_in_which_another_process_writes_stays(tmp_path: Path) -> None:
     store = tmp_path / "s"
+    with cluster.nonce_in(store) as nonce:
+        assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), nonce, {}) == []
+    assert [path.name for path in store.iterdir()] == ["theirs"]
     (store / ".nonce-old").write_text("")  # of a process that was killed
     os.utime(store / ".nonce-old", (0, 0))
     with cluster.nonce_in(store) as nonce:
         assert [*store.glob(".nonce-*")] == [nonce]
-        assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), nonce, {}) == []
-    assert [path.name for path in store.iterdir()] == ["theirs"]
 
 
 def test_learners_are_asked_to_stop_again_at_every_look(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def part_of(rollout: Rollout, ranks: Ranks) -> Rollout:
 def first_gradients(rank: int, path: str) -> None:
     """Writes the gradients of an update from a rank's rows, and its metrics, in both types."""
     torch.set_num_threads(1)
-    with joined() as ranks:
+    with joined(print) as ranks:
         assert ranks is not None and ranks.rank == rank
         for name, (dtype, _) in TYPES.items():
             learner, rollout = made(dtype, ranks)
