@@ -41,7 +41,7 @@ def enter(
 
 def with_submissions(agents: Sequence[str], own_bots: object) -> tuple[list[str], object]:
     """The agents that league itself can play, and `own_bots` with the other folders that play, each by its name."""
-    found = [agent for agent in agents if is_submission(Path(agent))]
+    found = [agent for agent in agents if agent and is_submission(Path(agent))]
     named = {
         re.sub(r"[^\w-]", "_", Path(folder).absolute().name): f"{SUBMISSION}:{shlex.quote(folder)}" for folder in found
     }

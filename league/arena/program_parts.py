@@ -14,7 +14,7 @@ from league.errors import plain
 from league.play.programs import Program
 from league.runtime import sandbox
 from league.runtime.process import python
-from league.snapshots.files import WEIGHTS
+from league.snapshots.files import MANIFEST, WEIGHTS
 from league.types import Source
 
 PROGRAM, SUBMISSION = "program", "submission"
@@ -77,7 +77,8 @@ def open_program(found: Located) -> Program:
 
 def is_submission(path: Path) -> bool:
     """Whether a folder plays by its own code alone, without weights that league reads."""
-    return not (path / WEIGHTS).exists() and any((path / name).is_file() for name in ("agent.py", "main.py"))
+    is_ours = (path / WEIGHTS).exists() and (path / MANIFEST).exists()
+    return not is_ours and any((path / name).is_file() for name in ("agent.py", "main.py"))
 
 
 def _need_program(text: str, word: str, path: Path, what: What) -> None:

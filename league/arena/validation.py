@@ -113,7 +113,7 @@ def validate(
         UsageError: there is no submission or game, a number breaks its rule, or the machine cannot shut a process in.
         SnapshotError: its manifest is none.
     """
-    check_games(matches)
+    check_games(matches, "matches")
     check_number("memory", memory, 64, 2**20, "MiB of a process")
     if not 0 < time_limit <= 60:
         raise UsageError(f"time_limit={time_limit}: must be above 0 and at most 60 s; pass another one")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from league.errors import LeagueError
+from league.errors import LeagueError, UsageError, quoted
 from league.runtime.launch import NOTICE_SECONDS, Place, arrive, ended, place
 
 PATIENCE = timedelta(days=7)
@@ -100,13 +101,21 @@ def joined(say: Callable[[str], None]) -> Iterator[Ranks | None]:
         say: receives a line where the others do not come soon.
 
     Raises:
-        UsageError: as `league.runtime.launch.place`.
+        UsageError: as `league.runtime.launch.place`, or its MASTER_ADDR is not known here.
         LeagueError: this torch has no torch.distributed, or a rank has ended.
     """
     there = place()
     if there is None:
         yield None
         return
+    if there.meet == "env://":  # torch would try it again until its own patience ends
+        host = os.environ["MASTER_ADDR"]
+        try:
+            socket.getaddrinfo(host, None)
+        except (OSError, UnicodeError):
+            raise UsageError(
+                f"MASTER_ADDR={quoted(host)}: no machine of that name is known here; start the ranks by `torchrun`"
+            ) from None
     if not dist.is_available():
         raise LeagueError(f"--ranks {there.size}: this build of torch has no torch.distributed; leave --ranks out")
     if "OMP_NUM_THREADS" not in os.environ:

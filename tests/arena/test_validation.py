@@ -104,7 +104,7 @@ def test_a_bad_submission_is_one_line(what: str, tmp_path: Path, monkeypatch: py
 
 
 def test_good_submissions_hold_all_rules(tmp_path: Path) -> None:
-    """A class of one's own, as a folder and as a zip with one folder in it; a main.py; an export of league."""
+    """A class of the user's, as a folder and as a zip with one folder in it; a main.py; an export of league."""
     folder = write(tmp_path / "mine", GOOD.format(act="self.count += 1"))
     (folder / "requirements.txt").write_text("# two\nnumpy\nonnxruntime>=1.17\n")
     main = tmp_path / "kaggle"
@@ -142,7 +142,11 @@ def test_what_cannot_be_validated_is_refused(tmp_path: Path, monkeypatch: pytest
     ):
         with pytest.raises(UsageError, match=words):
             validate(tmp_path / path)
-    for given, words in (({"matches": 3}, "even"), ({"time_limit": 0.0}, "time_limit=0"), ({"memory": 1}, "memory=1")):
+    for given, words in (
+        ({"matches": 3}, "matches=3"),
+        ({"time_limit": 0.0}, "time_limit=0"),
+        ({"memory": 1}, "memory=1"),
+    ):
         with pytest.raises(UsageError, match=words):
             validate(folder, env="kuhn", **given)
     (folder / "manifest.json").write_text("{}")

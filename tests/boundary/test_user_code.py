@@ -653,7 +653,7 @@ def test_code_that_ends_the_process_is_a_line(call: str, word: str, user: Path) 
 
 @pytest.mark.parametrize("gives", ["None", "5", "[]", "'x'", "np.full((4, 4, 3), np.nan)", "np.zeros((0, 4, 3), int)"])
 def test_a_picture_that_is_none_is_a_line(gives: str, user: Path) -> None:
-    """Of whatever type, shape or numbers; pages and films end in the same line."""
+    """A wrong type, shape or number; pages and films end in the same line."""
     (user / "sums.py").write_text(f"import numpy as np\n{SUMS}\n    def render(self):\n        return {gives}\n")
     words = ("--env", user / "sums.py", "--store", user / "s", "--out", user / "a.html", "--quiet")
     called = call("watch", "bot:random", "bot:random", *words)

@@ -255,6 +255,10 @@ def test_sizes_that_do_not_divide_are_refused(size: int, more: tuple[str, ...], 
         ({"WORLD_SIZE": "9" * 20, "RANK": "0", launch.FOLDER: "x"}, ": from 1 to 65,536"),
         ({"WORLD_SIZE": "0", "RANK": "0", launch.FOLDER: "x"}, "WORLD_SIZE=0: from 1 to 65,536"),
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "x", "MASTER_PORT": "65536"}, "MASTER_PORT='65536': a port"),
+        (
+            {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "no.invalid", "MASTER_PORT": "1"},
+            "MASTER_ADDR='no.invalid': no machine of that name",
+        ),
         ({"WORLD_SIZE": "two", "RANK": "0", launch.FOLDER: "x"}, "WORLD_SIZE='two': a whole number is needed"),
     ],
 )
