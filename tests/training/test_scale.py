@@ -91,3 +91,29 @@ def test_what_is_seen_and_paid_may_be_of_any_scale(tmp_path: Path) -> None:
     assert paid[1][:16] == pytest.approx([1e-3 * x for x in paid[0][:16]])
     late = [np.mean(x[-200:]) for x in paid]
     assert late[0] > 5.5 and late[1] == pytest.approx(1e-3 * late[0], rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("env", "term", "rival"),
+    [("leduc", "payoff", "bot:random"), ("gymnasium:CartPole-v1", "reward", "bot:world")],
+)
+def test_learning_curves_are_those_of_any_scale_of_rewards(env: str, term: str, rival: str, tmp_path: Path) -> None:
+    """Rewards times 0.01, 1 and 100: by tenths of the run, matches against one bot pay the same within noise."""
+    curves, errors = [], []
+    for weight in (0.01, 1.0, 100.0):
+        store = tmp_path / f"{weight}"
+        sets = ["run.total_steps=40000", "run.evaluate_games=2", f"rewards.{term}={weight}"]
+        sets += ['pool.mix={self_play=0.5, "bot:random"=0.5}'] if rival == "bot:random" else []
+        call: dict[str, Any] = {"run": "r", "overrides": sets, "store": store, "device": "cpu", "callback": ()}
+        league.train("10m", env=env, fresh=True, **call)
+        played = [m for m in Store.open(store).matches("r", "training") if rival in m.agents]
+        paid = np.array([m.rewards[term][1 - m.agents.index(rival)] for m in played])
+        parts = np.array_split(paid, 10)
+        curves.append([part.mean() for part in parts])
+        errors.append([part.std() / math.sqrt(len(part)) for part in parts])
+    assert np.ptp(curves, axis=0).max() <= 3.5 * math.sqrt(2) * np.max(errors), curves
+    for curve, error in zip(curves, errors, strict=True):
+        doubt = 3.0 * math.hypot(error[0], float(np.linalg.norm(error[5:])) / 5.0)
+        assert np.mean(curve[5:]) - curve[0] > doubt, (curve, error)
