@@ -1,8 +1,8 @@
 """`league` that says over a pipe what it is doing, so that a test can end it right there.
 
 Each entry into one of `PHASES` writes its name and the monotonic time as a line to that pipe, and leaving it those of
-the one around it after `BACK`. In the phase that is held it waits, the first time and before it does anything, to be
-interrupted. A phase of another thread than the main one has `ASIDE` after its name; held, it waits to be killed.
+the one around it after `BACK`. In the phase that is held it waits, the `times`-th time and before it does anything, to
+be interrupted. A phase of another thread than the main one has `ASIDE` after its name; held, it waits to be killed.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ ASIDE = " aside"
 class Told:
     """What a process of `league` does, read from its pipe until `until` or its end."""
 
-    def __init__(self, *arguments: object, cwd: Path, hold: str = "", **options: Any) -> None:
+    def __init__(self, *arguments: object, cwd: Path, hold: str = "", times: int = 1, **options: Any) -> None:
         reader, writer = os.pipe()
         words = list(map(str, arguments))
-        self.process = Process(_tell, [Descriptor(writer), words, hold], cwd=cwd, **options)
+        self.process = Process(_tell, [Descriptor(writer), words, hold, times], cwd=cwd, **options)
         os.close(writer)
         self._pipe: IO[str] = os.fdopen(reader)
         self.seen: list[str] = []
@@ -101,12 +101,18 @@ class Told:
         self._pipe.close()
 
 
-def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
+def _tell(pipe: Descriptor, words: list[str], hold: str, times: int) -> None:
     """Calls `league` and listens to what it does."""
-    around, held = ["start"], set[str]()
+    around, begun = ["start"], 0
 
     def tell(phase: str) -> None:
         os.write(pipe.number, f"{phase} {time.monotonic()}\n".encode())
+
+    def wait(phase: str) -> None:
+        nonlocal begun
+        begun += phase == hold
+        while phase == hold and begun == times:
+            time.sleep(0.01)
 
     def heard(phase: str, begins: bool) -> None:
         if phase not in PHASES:
@@ -114,22 +120,20 @@ def _tell(pipe: Descriptor, words: list[str], hold: str) -> None:
         if threading.current_thread() is not threading.main_thread():
             if begins:
                 tell(phase + ASIDE)
-            while begins and phase + ASIDE == hold:
-                time.sleep(0.01)
+                wait(phase + ASIDE)
             return
         if not begins:
             return leave()
         around.append(phase)
         try:
             tell(phase)
-            while phase == hold and phase not in held:
-                time.sleep(0.01)
+            wait(phase)
         except BaseException:  # interrupted before the phase began, so nobody says that it ended
             leave()
             raise
 
     def leave() -> None:
-        held.add(around.pop())
+        around.pop()
         tell(BACK + around[-1])
 
     tell("start")

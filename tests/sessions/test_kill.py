@@ -168,9 +168,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(trained, tmp_path / "copy")
     gate = ("gate", "it", "--max-games", "200")
-    life = Told(*gate, cwd=folder)
-    assert life.until(phase, times)
-    life.kill()
+    life = Told(*gate, cwd=folder, hold=phase, times=times)
+    assert life.until(phase, times) and life.kill() == phase
     store = Store.open(folder / "runs")
     (row,) = store.gates()
     assert row.decision == "running" and store.champion("it") is None
@@ -197,13 +196,12 @@ def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) ->
         assert store.query(count)[1] == [(2, 2)]
 
 
-@pytest.mark.parametrize("times", cases(3, slow=[1]))
+@pytest.mark.parametrize("times", cases(3, slow=[2]))
 def test_a_killed_pruning_is_finished_by_the_next(times: int, trained: Path, tmp_path: Path) -> None:
     folder, once = (shutil.copytree(trained, tmp_path / name) for name in ("killed", "once"))
     prune = ("snapshots", "prune", "--keep", "1")
-    life = Told(*prune, cwd=folder)
-    assert life.until("delete files", times)
-    life.kill()
+    life = Told(*prune, cwd=folder, hold="delete files", times=times)
+    assert life.until("delete files", times) and life.kill() == "delete files"
     store = Store.open(folder / "runs")
     paths = {row.agent_id: folder / "runs" / row.path for row in store.snapshots("it") if row.pruned_at is None}
     there = {agent_id: path for agent_id, path in paths.items() if path.exists()}
@@ -236,9 +234,8 @@ def on_disk(folder: Path) -> set[str]:
     ("phase", "times"), cases(("write a snapshot", 3), slow=[("sync a file", 1), ("sync a file", 6)])
 )
 def test_a_kill_while_they_are_written(phase: str, times: int, whole: Path, tmp_path: Path) -> None:
-    life = Told(*arguments(CASE, "it"), cwd=tmp_path)
-    assert life.until(phase + ASIDE, times)
-    assert life.kill()
+    life = Told(*arguments(CASE, "it"), cwd=tmp_path, hold=phase + ASIDE, times=times)
+    assert life.until(phase + ASIDE, times) and life.kill()
     store = Store.open(tmp_path / "runs/league.duckdb")
     named = {row.agent_id for row in store.snapshots("it")}
     if (tmp_path / "runs/it/state/state.json").exists():
