@@ -72,7 +72,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "rate-half": ("learner.learning_rate={ 50_000 = 5e-4, 500_000 = 2e-4 }",),
     "rate-double": ("learner.learning_rate={ 50_000 = 2e-3, 500_000 = 8e-4 }",),
     "epochs-3": ("learner.epochs=3",),
-    "rows-32": ("env.rows=32", "learner.minibatches=2", "learner.segments=1"),
+    "rows-32": ("env.rows=32", "learner.minibatch_size=512", "learner.segments=1"),
     "uniform": ('pool.sampler="uniform"',),
     "latest": ('pool.sampler="latest"',),
     "pfsp": ('pool.sampler="pfsp_hard"',),

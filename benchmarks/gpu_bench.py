@@ -18,7 +18,7 @@ from league.training.learner import Learner
 TINY = (
     *("agent.encoder_layers=2", "agent.encoder_heads=2", "agent.encoder_width=16", "agent.encoder_feedforward=16"),
     *("agent.latents=2", "agent.observation_width=16", "agent.lstm_size=16", "agent.head_sizes=[8]"),
-    *("env.rows=8", "learner.rollout_steps=8", "learner.segments=1", "learner.minibatches=2", "learner.epochs=1"),
+    *("env.rows=8", "learner.rollout_steps=8", "learner.segments=1", "learner.minibatch_size=32", "learner.epochs=1"),
     "pool.live_nets=2",
 )
 NO_CUDA = "no CUDA"

@@ -119,9 +119,16 @@ def accumulate(bench: Bench) -> Pairs:
     gradients: list[torch.Tensor] = []
     rollout: Rollout | None = None
     for parts in (1, 2, 4):
-        sets = ("learner.compile=off", "learner.precision=highest", "learner.epochs=1", "learner.minibatches=1")
+        sets = (
+            "learner.compile=off",
+            "learner.precision=highest",
+            "learner.epochs=1",
+            "learner.minibatch_size=1_000_000",
+        )
         config, collector, learner = bench.make("beast", *PLAIN, *sets)
-        learner.reconfigure(config.learner.model_copy(update={"accumulate": parts, "minibatches": 1, "epochs": 1}))
+        learner.reconfigure(
+            config.learner.model_copy(update={"accumulate": parts, "minibatch_size": 1_000_000, "epochs": 1})
+        )
         rollout = rollout or collector.collect(8, 1)
         learner.update(rollout)
         gradients.append(torch.cat([p.grad.flatten() for p in learner.policy.parameters() if p.grad is not None]))

@@ -26,7 +26,7 @@ from league.bench import bench_env, bench_learner, parts_of
 from league.bench.tune import tune as find_settings
 from league.config import Layer
 from league.config.models import Config
-from league.config.updates import steps_per_update
+from league.config.updates import minibatches, steps_per_update
 from league.envs import registry
 from league.policies.actor_critic import Architecture
 from league.printing.sampling import Meter
@@ -36,7 +36,7 @@ from league.sessions import sizing
 from league.sessions.settling import ROOM, footprint, settle
 from league.store.store import Store
 
-LATER_OF_FAST = ("learner.segments=4", "learner.minibatches=8", "learner.epochs=1")
+LATER_OF_FAST = ("learner.segments=4", "learner.minibatch_size=1_024", "learner.epochs=1")
 """`fast` from a million steps on, which is most of ten million."""
 LEFT_OUT = ("bench", "env", "preset", "device", "torch", "cores", "repeats")
 """Of what `league bench learner` tells: what the page's head or the section has."""
@@ -155,7 +155,7 @@ def profile(bench: Bench) -> Pairs:
     activities += [torch.profiler.ProfilerActivity.CUDA] if bench.is_cuda else []
     works = {
         "step": (PROFILED_STEPS, lambda: collector.collect(PROFILED_STEPS, 2)),
-        "minibatch": (config.learner.minibatches, lambda: learner.update(rollout)),
+        "minibatch": (minibatches(config), lambda: learner.update(rollout)),
     }
     for name, (times, work) in works.items():
         with torch.profiler.profile(activities=activities) as found:
@@ -360,7 +360,11 @@ def sweep(bench: Bench) -> Pairs:
     for rows in (8, 16) if bench.is_tiny else ROWS:
         for overlap in ("false", "true"):
             sets = (f"learner.precision={precisions(bench)[-1]}", f"learner.overlap={overlap}")
-            width = (f"env.rows={rows}", f"learner.minibatches={max(2, rows // 256)}", "learner.epochs=1")
+            width = (
+                f"env.rows={rows}",
+                f"learner.minibatch_size={32 * rows // max(2, rows // 256)}",
+                "learner.epochs=1",
+            )
             config, spec, device, _ = settle(
                 "10m", "beast", None, None, [*bench.sizes(*sets, "learner.rollout_steps=32"), *width]
             )

@@ -34,6 +34,7 @@ from torch.utils._pytree import tree_leaves
 import league.play.rollout as rollout_module
 from league import bench
 from league.arena.games import load_settings
+from league.config import updates
 from league.config.models import Config
 from league.envs import registry
 from league.errors import LeagueError
@@ -159,7 +160,7 @@ def count(config: Config) -> dict[str, Any]:
     _label(learner, learning)
     with learning, listening(learning):
         learner.update(rollout)
-    minibatches = config.learner.epochs * config.learner.minibatches
+    minibatches = config.learner.epochs * updates.minibatches(config)
     parts = ("forward", "backward", "loss", "optimiser")
     whole = playing.total(*playing.found)
     return {

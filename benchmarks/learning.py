@@ -119,7 +119,7 @@ TRIALS = {
         "bot:slips",
         goals=(0.85, 0.95),
         preset="heavy",
-        sets=("env.rows=256", "learner.rollout_steps=16", "learner.minibatches=4", "learner.epochs=4"),
+        sets=("env.rows=256", "learner.rollout_steps=16", "learner.minibatch_size=1_024", "learner.epochs=4"),
         judge=against("slips", "greedy", "random"),
     ),
     "cards": CARDS,

@@ -45,18 +45,19 @@ COMMON = (
     "learner.magnet=0.0",
     "learner.segments=1",
     "learner.epochs=4",
-    "learner.minibatches=4",
 )
 MATRIX = (
     "env.rounds=1",
     "env.rows=128",
     "learner.rollout_steps=8",
+    "learner.minibatch_size=256",
     "pool.payoff_games=128",
     *every(4_096),
 )
 KUHN = (
     "env.rows=256",
     "learner.rollout_steps=16",
+    "learner.minibatch_size=1_024",
     "pool.payoff_games=256",
     *every(16_384),
     "run.total_steps=409600",

@@ -23,6 +23,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from league import config as settings
 from league.arena.networks import architecture_of
 from league.bench import parts_of
+from league.config import updates
 from league.envs import registry
 from league.policies.actor_critic import ActorCritic
 from league.policies.kernels import linear as linear_module
@@ -234,8 +235,9 @@ def each_alone(threads: int, precision: str = "float32", turns: int = 20, preset
     overrides = ["learner.device=cpu", f"learner.precision={precision}", "env.strict_masks=false"]
     config, spec, device, _ = settle("10m", preset, None, None, overrides)
     learning, steps = config.learner, 4
-    rows = config.env.rows // learning.minibatches
-    one = [*overrides, "learner.epochs=1", "learner.minibatches=1", f"env.rows={rows}"]
+    number = updates.minibatches(config)
+    rows = config.env.rows // number
+    one = [*overrides, "learner.epochs=1", f"env.rows={rows}"]
     collector, _ = parts_of(config, spec, device)
     others, learner = parts_of(settle("10m", preset, None, None, one)[0], spec, device)
     rollout = others.collect(learning.rollout_steps, 1)
@@ -253,7 +255,7 @@ def each_alone(threads: int, precision: str = "float32", turns: int = 20, preset
                 learner.update(rollout)
                 if turn:  # the first one warms up
                     play[name].append((played - began) * learning.rollout_steps / steps)
-                    learn[name].append((time.process_time() - played) * learning.minibatches * learning.epochs)
+                    learn[name].append((time.process_time() - played) * number * learning.epochs)
     quarter = {name: [statistics.quantiles(times[name])[0] for times in (play, learn)] for name in names}
     whole = {name: sum(parts) for name, parts in quarter.items()}
     figures: dict[str, object] = {"threads": threads, "precision": precision, "preset": preset}

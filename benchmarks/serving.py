@@ -31,7 +31,7 @@ import numpy as np
 LEAGUE = (sys.executable, "-m", "league")
 STEADY = (
     *("run.evaluate_every=0", "run.ladder_share=0.0", "run.total_steps=50_000_000", "run.allow_short=true"),
-    *("learner.segments=1", "learner.minibatches=4", "learner.epochs=4", "env.threads=1"),
+    *("learner.segments=1", "learner.minibatch_size=512", "learner.epochs=4", "env.threads=1"),
 )
 """All updates are alike; the agent is the small one."""
 EVERY_SECONDS = 5.0

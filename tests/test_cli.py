@@ -513,7 +513,6 @@ REFUSED = [
     ("bench learner --preset fats", "--preset `fast`"),
     ("bench learner --repeats 0", "repeats=0 --repeats"),
     ("bench learner --threads -2", "threads=-2 --threads"),
-    ("bench learner --rows 3", "env.rows=3 learner.minibatches"),
     ("bench ratings --agents 1", "agents=1 --agents"),
     ("bench ratings --matches 0", "matches=0 --matches"),
     ("query 'DROP TABLE run'", "query"),

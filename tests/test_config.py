@@ -271,7 +271,7 @@ def test_unreadable_config_file_is_refused(tmp_path: Path) -> None:
             ],
             "bot:based 0.05 of env.rows=16",
         ),
-        ("smoke", ["learner.minibatches=3"], "learner.minibatches=2"),
+        ("smoke", ["learner.accumulate=32"], "learner.accumulate=16"),
         ("smoke", ["learner.rollout_steps=65"], "run.total_steps=4096"),
     ],
 )
@@ -279,7 +279,7 @@ def test_stage_that_could_not_learn_is_refused_with_the_numbers(stage: str, sets
     """Too few updates, snapshots or rows for a group each name their figures; smoke is exempt from the counts only."""
     assert parts in check_refusal(*sets, stage=stage)
     check(load(overrides=("run.total_steps=38913",)))
-    check(load(stage="smoke", overrides=("env.rows=4", "learner.minibatches=2", "learner.rollout_steps=512")))
+    check(load(stage="smoke", overrides=("env.rows=4", "learner.minibatch_size=1_024", "learner.rollout_steps=512")))
 
 
 def test_default_presets_pass_and_wider_ones_need_the_long_stage() -> None:

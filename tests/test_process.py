@@ -12,7 +12,7 @@ import league
 from tests.helpers.cases import cases
 
 ROOT = Path(__file__).resolve().parent.parent
-SMALL = ("env.rows=4", "learner.rollout_steps=16", "learner.minibatches=2", "run.evaluate_games=2")
+SMALL = ("env.rows=4", "learner.rollout_steps=16", "learner.minibatch_size=32", "run.evaluate_games=2")
 TINY = ("agent.opponent_encoder=true", "agent.encoder_width=16", "agent.history_frames=4", "run.total_steps=64")
 
 LOOK = """

@@ -85,7 +85,7 @@ def test_settings_keep_their_schedules() -> None:
         ("pool.live_nets={0=2, 100=4}", r"pool.live_nets cannot move with the steps; of \[pool\] recent_window can"),
         ("pool.recent_window={0=2, 100=0}", "pool.recent_window"),
         ("learner.rollout_steps={0=32, 100=64}", "rollout_steps cannot move with the steps; .* learning_rate"),
-        ("learner.minibatches={0=4, 100=3}", r"=64 is not divisible by learner.minibatches=3 .*\(at step 100\)"),
+        ("learner.minibatch_size={0=512, 100=0}", r"learner\.minibatch_size.*greater than or equal to 1"),
         ("pool.mix.self_play={0=0.8, 100=0.5}", r"pool.mix sums to 0.7 .*\(at step 100\)"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_run_follows_its_schedules(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Training, "learn", watch)
     sets = [
         *(*TINY, "env.rows=8", "learner.rollout_steps=8", "run.total_steps=640", "rewards.payoff={0=1.0, 640=2.0}"),
-        *("learner.learning_rate={64=1e-3, 320=1e-4}", "learner.segments={0=1, 300=2}", "learner.minibatches=2"),
+        *("learner.learning_rate={64=1e-3, 320=1e-4}", "learner.segments={0=1, 300=2}", "learner.minibatch_size=32"),
         'pool.mix={self_play={0=0.0, 640=1.0}, "bot:random"={0=1.0, 640=0.0}}',
     ]
     result = league.train("smoke", env="matrix", device="cpu", overrides=sets, store=tmp_path)
@@ -155,7 +155,7 @@ def test_who_runs_out_of_memory_is_told_of_the_mildest_settings_first() -> None:
     """Parts of a minibatch, then segments where an update has several; each of the settings named can be run."""
     config = load("10m", overrides=["learner.segments={0=1, 1_000=4}"])
     assert smaller(config.at(0))[0] == "learner.accumulate=2"
-    assert smaller(config.at(0))[1].startswith("learner.minibatches")
+    assert smaller(config.at(0))[1].startswith("learner.minibatch_size=256")
     assert smaller(config.at(1_000))[1] == "learner.segments=1"
     assert "learner.accumulate=32" not in smaller(settings.changed(config, ["learner.accumulate=16"]))
     for setting in smaller(config.at(1_000)):

@@ -16,7 +16,7 @@ from league.bench.tune import Trial, tune
 from league.config import fingerprint
 from league.errors import UsageError
 
-SMALL = ("env.rows=8", "learner.rollout_steps=4", "learner.minibatches=2", "learner.epochs=1")
+SMALL = ("env.rows=8", "learner.rollout_steps=4", "learner.minibatch_size=16", "learner.epochs=1")
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, rate: Callable[[Trial], float]) -> None:

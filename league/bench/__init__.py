@@ -174,7 +174,7 @@ def bench_learner(
             difference = _replay_difference(learner, rollout, config.learner.precision)
         metrics = learner.update(rollout)
         learned = time.perf_counter()
-        samples = size * metrics["minibatches"] / config.learner.minibatches
+        samples = size * metrics["minibatches"] / updates.minibatches(config)
         if repeat:
             play.append(size / (played - started))
             learn.append(samples / (learned - played))

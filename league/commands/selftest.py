@@ -41,7 +41,7 @@ RUNS = {
 }
 """Form of the bits (`form`) -> agent id of the run that `_learning` trains."""
 SETTINGS = (
-    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "learner.epochs=2", "learner.device=cpu"),
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatch_size=64", "learner.epochs=2", "learner.device=cpu"),
     *("agent.encoder_layers=2", "agent.encoder_width=32", "agent.encoder_heads=2", "agent.encoder_feedforward=64"),
     *("agent.latents=2", "agent.observation_width=32", "agent.lstm_size=64", "agent.head_sizes=[32]"),
     *("pool.snapshot_every=256", "pool.live_nets=2", "run.evaluate_games=2", "run.ladder_share=0.0"),

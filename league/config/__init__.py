@@ -51,7 +51,7 @@ CHANGEABLE = (
         "env.strict_masks",
         "learner.rollout_steps",
         "learner.segments",
-        "learner.minibatches",
+        "learner.minibatch_size",
         "learner.accumulate",
         "learner.precision",
         "pool.live_nets",

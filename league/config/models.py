@@ -151,8 +151,8 @@ class LearnerConfig(Section):
     """T: decisions of each row that are learned from as one sequence, from a stored state on."""
     segments: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
     """Times rollout_steps that are played for one update, which learns from them as from so many times the rows."""
-    minibatches: Annotated[int, Field(ge=1, le=MAX_ROWS)]
-    """Splits of the segments' rows in one epoch; must divide env.rows times segments."""
+    minibatch_size: Count
+    """Samples of one gradient step: an epoch has as many minibatches, of equally many rows, as bring it nearest."""
     epochs: Annotated[int, Field(ge=1, le=MAX_ROLLOUT)]
     """Passes over a rollout in one update."""
     accumulate: Annotated[int | None, Field(ge=1, le=MAX_ROWS), BeforeValidator(_auto_as_none)]
@@ -420,7 +420,7 @@ SECTIONS: dict[str, type[Section] | None] = {
 MOVING: dict[str, tuple[str, ...]] = {
     "learner": (
         *("learning_rate", "rate_share", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient"),
-        *("max_gradient_norm", "adaptive_kl", "segments", "minibatches", "epochs"),
+        *("max_gradient_norm", "adaptive_kl", "segments", "minibatch_size", "epochs"),
     ),
     "pool": ("recent_window",),
 }

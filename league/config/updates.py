@@ -23,20 +23,46 @@ MIN_SNAPSHOTS = 5
 
 def smaller(config: Config) -> tuple[str, ...]:
     """Settings, as `--set` takes them, of which each makes the same run take less memory, the mildest first."""
-    rows, minibatches, steps = config.env.rows, config.learner.minibatches, config.learner.rollout_steps
+    rows, steps = config.env.rows, config.learner.rollout_steps
+    in_update = rows * config.learner.segments
     parts = 2 * (config.learner.accumulate or 1)
     choices = [f"learner.accumulate={parts}"] if parts <= most_parts(config) else []
     choices += ["learner.segments=1"] if config.learner.segments > 1 else []
-    choices += [f"learner.minibatches={n}" for n in range(2 * minibatches, rows + 1) if rows % n == 0][:1]
-    if rows % (2 * minibatches) == 0:
-        choices.append(f"env.rows={rows // 2}")
+    more = [n for n in divisors(in_update) if n >= 2 * minibatches(config)]
+    choices += [f"learner.minibatch_size={in_update * steps // n}" for n in more[:1]]
+    choices += [f"env.rows={rows // 2}"] if rows > 1 else []
     return (*choices, f"learner.rollout_steps={max(1, steps // 2)}")
 
 
 def most_parts(config: Config) -> int:
     """The most parts that every minibatch of the run can be computed in: its rows, where it has the fewest."""
-    stages = [config.at(mark).learner for mark in marks(config.schedules.values())]
-    return max(1, min(config.env.rows * now.segments // now.minibatches for now in stages))
+    stages = [config.at(mark) for mark in marks(config.schedules.values())]
+    return min(rows_of_minibatch(now) for now in stages)
+
+
+def num_minibatches(rows: int, steps: int, size: int) -> int:
+    """Minibatches that an epoch over `rows` rows of `steps` steps has: the divisor of `rows` nearest to `size` samples.
+
+    Near is measured by the ratio; of two as near it is the one with more minibatches.
+    """
+    return min(divisors(rows), key=lambda n: (abs(math.log(rows * steps / (n * size))), -n))
+
+
+def divisors(number: int) -> list[int]:
+    """The divisors of `number`, ascending."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
+
+def minibatches(config: Config) -> int:
+    """Minibatches of an epoch at the numbers of `config`."""
+    learner = config.learner
+    return num_minibatches(config.env.rows * learner.segments, learner.rollout_steps, learner.minibatch_size)
+
+
+def rows_of_minibatch(config: Config) -> int:
+    """Rows, each of rollout_steps samples, of a minibatch at the numbers of `config`."""
+    return config.env.rows * config.learner.segments // minibatches(config)
 
 
 def steps_per_update(config: Config) -> int:
@@ -94,28 +120,19 @@ def snapshot_updates(config: Config, upto: int) -> Iterator[int]:
 
 
 def check_rows(config: Config) -> None:
-    """Refuses rows that the minibatches do not divide, and minibatches with fewer rows than parts, at any step.
+    """Refuses minibatches with fewer rows than parts, at any step.
 
     Raises:
         ConfigError: with a number that does.
     """
     for mark in marks(config.schedules.values()):
-        now = config.at(mark).learner
-        rows = config.env.rows * now.segments
-        if rows % now.minibatches == 0:
-            most = rows // now.minibatches
-            if (now.accumulate or 1) <= most:
-                continue
+        now = config.at(mark)
+        parts, most = now.learner.accumulate or 1, rows_of_minibatch(now)
+        if parts > most:
             raise ConfigError(
-                f"learner.accumulate={now.accumulate}: a minibatch has {most} rows{words_of(mark)}, and a part at least"
+                f"learner.accumulate={parts}: a minibatch has {most} rows{words_of(mark)}, and a part at least"
                 f" one; set learner.accumulate={most}"
             )
-        product = f"env.rows={config.env.rows}" + (f" x learner.segments={now.segments}" if now.segments > 1 else "")
-        divisor = max(n for n in range(1, min(now.minibatches, rows + 1)) if rows % n == 0)
-        raise ConfigError(
-            f"{product} is not divisible by learner.minibatches={now.minibatches} "
-            f"(remainder {rows % now.minibatches}){words_of(mark)}; set learner.minibatches={divisor}"
-        )
 
 
 def check(config: Config) -> None:

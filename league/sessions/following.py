@@ -21,6 +21,7 @@ from league.arena.games import enter, find_again
 from league.arena.parts import Given
 from league.config.models import Config
 from league.config.schedules import marks
+from league.config.updates import rows_of_minibatch
 from league.errors import ConfigError, UsageError
 from league.runtime.device import choose_device
 from league.runtime.launch import place
@@ -90,13 +91,14 @@ def check_division(config: Config, size: int) -> None:
     """
     numbers = [("env.rows", config.env.rows, ""), ("env.workers", config.env.workers, "")]
     for mark in marks(config.schedules.values()):
-        now = config.at(mark).learner
-        rows = config.env.rows * now.segments // now.minibatches
-        numbers.append(("rows of a minibatch", rows, f" (learner.minibatches={now.minibatches})"))
+        now = config.at(mark)
+        numbers.append(
+            ("rows of a minibatch", rows_of_minibatch(now), f" (learner.minibatch_size={now.learner.minibatch_size})")
+        )
     for name, number, more in numbers:
         if number % size:
             fits = max(n for n in range(1, size + 1) if number % n == 0)
-            near = f"set {name}={-(-number // size) * size}" if "." in name else "set learner.minibatches lower"
+            near = f"set {name}={-(-number // size) * size}" if "." in name else "set learner.minibatch_size higher"
             raise ConfigError(f"{name}={number}{more} does not divide by {size} ranks; {near}, or pass --ranks {fits}")
 
 

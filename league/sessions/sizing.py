@@ -12,7 +12,14 @@ import torch
 from league.config import Layer
 from league.config.models import Config
 from league.config.schedules import marks
-from league.config.updates import most_parts, num_snapshot_marks, steps_per_update
+from league.config.updates import (
+    divisors,
+    minibatches,
+    most_parts,
+    num_snapshot_marks,
+    rows_of_minibatch,
+    steps_per_update,
+)
 from league.errors import ConfigError
 from league.play.opponents import MAX_ENTRIES, MAX_GROUPINGS, ROW_STEP, Places, num_slots_for
 from league.play.rollout import joins_learner, num_lanes
@@ -32,9 +39,9 @@ MIN_ROWS, MAX_ROWS = 32, 2_048
 ROWS_A_CORE = 8
 """On a CPU; never fewer than `auto` starts from. Learning is the slow part there, and more rows do not speed it up."""
 ROWS_A_NET, MAX_NETS = 16, 16
-SIZED = {"env": ("rows",), "learner": ("segments", "minibatches", "epochs", "learning_rate"), "pool": ("live_nets",)}
+SIZED = {"env": ("rows",), "learner": ("segments", "minibatch_size", "epochs", "learning_rate"), "pool": ("live_nets",)}
 """What `auto` chooses."""
-COUNTS = ("segments", "minibatches", "epochs")
+COUNTS = ("segments", "minibatch_size", "epochs")
 """What the gradient steps a sample depend on."""
 OVERHEAD = 128 * 2**20
 """Bytes that the store, the libraries' workspaces and what allocators do not give back take at any width."""
@@ -178,7 +185,7 @@ def estimate(
     """
     stages = [config.at(mark) for mark in marks(config.schedules.values()) if mark < config.run.total_steps]
     rows, samples = config.env.rows, max(map(steps_per_update, stages))
-    minibatch = max(steps_per_update(now) // now.learner.minibatches for now in stages)
+    minibatch = max(rows_of_minibatch(now) * now.learner.rollout_steps for now in stages)
     part = max(_largest_part(now) for now in stages)
     segments = max(now.learner.segments for now in stages)
     states = rows * footprint.state
@@ -199,7 +206,7 @@ def estimate(
         states  # the last value is that of a copy
         + (samples * step + segments * states if segments > 1 else 0)
         + (0 if has_graphs else playing),
-        max(segments * states // now.learner.minibatches for now in stages)
+        max(segments * states // minibatches(now) for now in stages)
         + (0 if has_graphs else learning)
         + 3 * FLOAT * samples,
         (1 + nets + met) * footprint.weights
@@ -229,8 +236,7 @@ def estimate(
 def _largest_part(config: Config) -> int:
     """Samples of a minibatch that are learned from at once."""
     learner = config.learner
-    rows = config.env.rows * learner.segments // learner.minibatches
-    return -(-rows // (learner.accumulate or 1)) * learner.rollout_steps
+    return -(-rows_of_minibatch(config) // (learner.accumulate or 1)) * learner.rollout_steps
 
 
 def stacked_entries(rows: int, num_nets: int, device: torch.device) -> int:
@@ -305,8 +311,7 @@ def check_memory(
     if estimate(whole, spec, footprint, device, rivals).total <= memory.free:
         raise ConfigError(f"{line}; set learner.accumulate={whole.learner.accumulate}, which learns the same")
     rows = config.env.rows // 2
-    while rows >= config.learner.minibatches:
-        rows -= rows % config.learner.minibatches
+    while rows:
         fewer = config.model_copy(update={"env": config.env.model_copy(update={"rows": rows})})
         if estimate(fewer, spec, footprint, device, rivals).total <= memory.free:
             raise ConfigError(f"{line}; set env.rows={rows}")
@@ -364,11 +369,11 @@ def auto(
     room = f"it takes {show(taken)} of {show(memory.total)}, of which half may be taken"
     cores = "" if on_gpu else f"there are {num_cores} cores, and "
     because = f"env.rows is set, and {room}" if chosen.env.rows != rows else f"{cores}{room}"
-    learner, minibatch = chosen.learner, steps_per_update(chosen) // chosen.learner.minibatches
-    steps = learner.minibatches * learner.epochs
+    learner, number = chosen.learner, minibatches(chosen)
+    steps = number * learner.epochs
     return sizes, (
-        f"preset auto: {chosen.env.rows} rows x {learner.rollout_steps} steps, {learner.minibatches} minibatches of"
-        f" {minibatch:,} samples, {learner.epochs} epochs, {chosen.pool.live_nets} live nets, learning rate"
+        f"preset auto: {chosen.env.rows} rows x {learner.rollout_steps} steps, {number} minibatches of"
+        f" {steps_per_update(chosen) // number:,} samples, {learner.epochs} epochs, {chosen.pool.live_nets} live nets, learning rate"
         f" {learner.learning_rate:g} for {steps} gradient steps an update, because {because}"
     )
 
@@ -382,7 +387,7 @@ def describe(config: Config) -> str:
     """What `auto` chooses, in words."""
     learner = config.learner
     return (
-        f"{config.env.rows} rows, {learner.minibatches} minibatches, {learner.epochs} epochs,"
+        f"{config.env.rows} rows, minibatches of {learner.minibatch_size:,} samples, {learner.epochs} epochs,"
         f" {config.pool.live_nets} live nets, learning rate {learner.learning_rate:g}"
     )
 
@@ -393,23 +398,23 @@ def _sizes(start: Config, rows: int) -> Layer:
     if rows == start.env.rows:
         return {"env": {"rows": rows}, "pool": {"live_nets": live_nets}}
     learner = start.learner
-    steps = learner.minibatches * learner.epochs
-    wanted = max(learner.minibatches, _power_of_two(rows * learner.rollout_steps // MINIBATCH))
-    minibatches = next(n for n in range(wanted, 0, -1) if rows % n == 0)
+    steps = minibatches(start) * learner.epochs
+    wanted = max(minibatches(start), _power_of_two(rows * learner.rollout_steps // MINIBATCH))
+    number = max(n for n in divisors(rows) if n <= wanted)
     epochs = {}
     counts = [x for (section, key, *_), x in start.schedules.items() if section == "learner" and key in COUNTS]
     for mark in marks(counts):
         now = start.at(mark)
-        a_sample = now.learner.minibatches * now.learner.epochs / steps_per_update(now)
+        a_sample = minibatches(now) * now.learner.epochs / steps_per_update(now)
         most = min(steps, a_sample * rows * learner.rollout_steps)
-        epochs[mark] = max(1, min(learner.epochs, round(most / minibatches)))
-    factor = min(1.0, steps / (minibatches * epochs[0]))
+        epochs[mark] = max(1, min(learner.epochs, round(most / number)))
+    factor = min(1.0, steps / (number * epochs[0]))
     moving = start.schedules.get(("learner", "learning_rate"))
     return {
         "env": {"rows": rows},
         "learner": {
             "segments": 1,
-            "minibatches": minibatches,
+            "minibatch_size": rows * learner.rollout_steps // number,
             "epochs": {str(mark): number for mark, number in epochs.items()},
             "learning_rate": moving.scaled(factor).to_json() if moving else learner.learning_rate * factor,
         },

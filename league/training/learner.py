@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from league.config.models import LearnerConfig
+from league.config.updates import num_minibatches
 from league.errors import GuardError
 from league.play.graphs import StepGraphs
 from league.runtime.device import autocast, products, sent
@@ -182,7 +183,7 @@ class Learner:
     def _of_magnet(self, magnet: Magnet, rollout: Rollout) -> Tensor:
         """(T, B): the magnet's log-probabilities of what was played, from the learner's states at the beginning."""
         lesson = UpdateData(rollout, torch.zeros_like(rollout.value), rollout.value)
-        number = self.config.minibatches * (self.config.accumulate or 1)
+        number = self._num_minibatches(rollout) * (self.config.accumulate or 1)
         rows = torch.arange(rollout.obs.shape[1], device=self.device)
         parts = [lesson.pick(some) for some in rows.tensor_split(number)]
         with products(self.config.precision), autocast(self.device, self.config.precision):
@@ -197,19 +198,24 @@ class Learner:
         """
         config = self.config
         sums = torch.zeros(len(self._parts), device=self.device)
-        num_minibatches = 0
+        made, an_epoch = 0, self._num_minibatches(lesson.rollout)
         for _ in range(config.epochs):
             before = sums.clone()
             for rows in self._shuffled(lesson.rollout):
                 with products(config.precision):
                     sums += self._minibatch(lesson, rows, is_watched=is_watched)
-                num_minibatches += 1
+                made += 1
             if config.target_kl is not None:
-                kl = (sums - before)[PARTS.index("approx_kl")] / config.minibatches
+                kl = (sums - before)[PARTS.index("approx_kl")] / an_epoch
                 if float(kl) > 1.5 * config.target_kl:
                     break
-        means = {name: total / num_minibatches for name, total in zip(self._parts, sums.tolist(), strict=True)}
-        return means | {"minibatches": float(num_minibatches)}
+        means = {name: total / made for name, total in zip(self._parts, sums.tolist(), strict=True)}
+        return means | {"minibatches": float(made)}
+
+    def _num_minibatches(self, rollout: Rollout) -> int:
+        """Minibatches of an epoch over a rollout of all ranks."""
+        rows = rollout.obs.shape[1] * (1 if self._ranks is None else self._ranks.size)
+        return num_minibatches(rows, rollout.obs.shape[0], self.config.minibatch_size)
 
     def _shuffled(self, rollout: Rollout) -> Sequence[Tensor]:
         """The rows (n,) of each minibatch of an epoch, on the device.
@@ -217,7 +223,7 @@ class Learner:
         Of several ranks each has as many rows in every minibatch: the m-th of each stratum of `minibatches` rows that
         follow one another in the run, shuffled, so the union over the ranks does not depend on their number.
         """
-        num_rows, minibatches, ranks = rollout.obs.shape[1], self.config.minibatches, self._ranks
+        num_rows, minibatches, ranks = rollout.obs.shape[1], self._num_minibatches(rollout), self._ranks
         if ranks is None:
             return sent(self._rng.permutation(num_rows), self.device).tensor_split(minibatches)
         strata = self._rng.permuted(np.arange(num_rows * ranks.size).reshape(-1, minibatches), axis=1)

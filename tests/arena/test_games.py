@@ -490,7 +490,7 @@ def test_defaults_lie_where_a_games_table_does() -> None:
     more = """
 DEFAULTS = {
     "agent": {"lstm_size": 24, "head_sizes": (12,)},
-    "learner": {"gamma": 0.5, "epochs": 9, "minibatches": 99},
+    "learner": {"gamma": 0.5, "epochs": 9, "minibatch_size": 99},
     "env": {"rounds": 7, "rows": 999},
     "rewards": {"payoff": 2.0},
     "pool": {"sampler": "uniform", "mix": {"self_play": 0.5, "bot:biased": 0.5}},
@@ -502,7 +502,10 @@ DEFAULTS = {
     base = config.load("smoke", env="kuhn")
     assert (found.agent.lstm_size, found.agent.head_sizes) == (24, (12,))
     assert (found.learner.gamma, found.learner.epochs) == (0.5, 9)
-    assert (found.learner.minibatches, found.env.rows) == (base.learner.minibatches, base.env.rows)  # the preset's
+    assert (found.learner.minibatch_size, found.env.rows) == (
+        base.learner.minibatch_size,
+        base.env.rows,
+    )  # the preset's
     assert found.env.options["rounds"] == 7 and dict(found.rewards) == {"payoff": 2.0}
     assert found.pool.mix == {"self_play": 0.5, "bot:biased": 0.5} and found.pool.sampler == "uniform"
     assert found.agent.encoder_width == 16 and told == ""

@@ -57,7 +57,7 @@ class Sums(Match):
             self.end(int(actions[0]))
 """
 SUMS_SETS = (
-    *("env.rows=4", "learner.minibatches=1", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=128"),
+    *("env.rows=4", "learner.minibatch_size=32", "learner.rollout_steps=8", "pool.live_nets=1", "run.total_steps=128"),
     *("run.allow_short=true", "agent.lstm_size=8", "run.evaluate_games=2", "run.ladder_share=0"),
 )
 

@@ -27,7 +27,7 @@ from league.store.store import Store
 ROWS = 8
 SETS = [
     *("agent.opponent_encoder=false", "agent.observation_width=16", "agent.lstm_size=16", "rewards.damage_dealt=1.0"),
-    *("env.time_limit_seconds=1.0", f"env.rows={ROWS}", "learner.rollout_steps=8", "learner.minibatches=2"),
+    *("env.time_limit_seconds=1.0", f"env.rows={ROWS}", "learner.rollout_steps=8", "learner.minibatch_size=32"),
     *("learner.epochs=1", "pool.mix.self_play=1.0", "run.evaluate_games=2", "run.total_steps=640"),
 ]
 FLAW: dict[str, Any] = {"what": "", "at": 0}

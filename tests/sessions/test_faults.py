@@ -23,7 +23,7 @@ from league.training.run import Report
 
 CALLS = ("rename", "replace", "fsync", "mkdir", "link")
 SETTINGS = [
-    *("env.rows=4", "env.threads=1", "learner.rollout_steps=16", "learner.minibatches=1", "learner.device=cpu"),
+    *("env.rows=4", "env.threads=1", "learner.rollout_steps=16", "learner.minibatch_size=64", "learner.device=cpu"),
     *("run.total_steps=320", "run.evaluate_every=128", "run.evaluate_games=2", "run.anchor_games=2"),
     *("run.checkpoint_minutes=1e-9", "pool.snapshot_every=128", "run.ladder_share=0.0", "run.rewind_every=128"),
     *("pool.snapshot_every_after=128", "run.allow_short=true"),

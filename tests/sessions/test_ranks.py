@@ -223,7 +223,7 @@ def test_ranks_that_disagree_are_refused(tmp_path: Path) -> None:
 
 def sizes(*more: str) -> Any:
     """Settings with these."""
-    return settings.load(overrides=("env.rows=24", "learner.minibatches=4", *more))
+    return settings.load(overrides=("env.rows=24", "learner.minibatch_size=192", *more))
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,14 @@ def sizes(*more: str) -> Any:
         (
             4,
             (),
-            "rows of a minibatch=6 (learner.minibatches=4) does not divide by 4 ranks; set learner.minibatches lower",
+            "rows of a minibatch=6 (learner.minibatch_size=192) does not divide by 4 ranks; set learner.minibatch_size higher",
         ),
         (2, ("env.workers=3",), "env.workers=3 does not divide by 2 ranks; set env.workers=4, or pass --ranks 1"),
-        (4, ("learner.minibatches={0=2, 100=8}",), "rows of a minibatch=3 (learner.minibatches=8) does not divide"),
+        (
+            4,
+            ("learner.minibatch_size={0=384, 100=96}",),
+            "rows of a minibatch=3 (learner.minibatch_size=96) does not divide",
+        ),
     ],
 )
 def test_sizes_that_do_not_divide_are_refused(size: int, more: tuple[str, ...], said: str) -> None:

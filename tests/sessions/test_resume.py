@@ -238,10 +238,13 @@ def test_settings_that_may_change_do_and_the_rest_is_refused(tmp_path: Path) -> 
     train(tmp_path, "long", notes=Notes(3))
     store = tmp_path / "league.duckdb"
     before = Store.open(store).find_run("matrix-1")
-    for setting, word in (("learner.gamma=0.9", "learner.gamma: a run keeps"), ("env.rows=5", "learner.minibatches=2")):
+    for setting, word in (
+        ("learner.gamma=0.9", "learner.gamma: a run keeps"),
+        ("learner.accumulate=9", "accumulate=4"),
+    ):
         with pytest.raises(ConfigError, match=word) as caught:
             league.resume("matrix-1", overrides=[setting], store=store)
-        assert ("env.rows, env.threads" in str(caught.value)) == setting.startswith("learner")
+        assert ("env.rows, env.threads" in str(caught.value)) == (setting == "learner.gamma=0.9")
     assert Store.open(store).find_run("matrix-1") == before
     less = ["env.rows=4", "learner.rollout_steps=8", "pool.live_nets=2", "run.evaluate_games=4"]
     again = league.resume("matrix-1", overrides=less, store=store, callback=Notes(5))
@@ -263,8 +266,11 @@ def test_settings_that_may_change_do_and_the_rest_is_refused(tmp_path: Path) -> 
 def test_a_run_with_changed_settings_is_not_carried_on(tmp_path: Path) -> None:
     """A longer stage with the settings that such a run has now starts at 0, and says why."""
     train(tmp_path, "short", notes=Notes(1))
-    league.resume("matrix-1", overrides=["learner.minibatches=4"], store=tmp_path / "league.duckdb")
-    for more, why in (("learner.minibatches=4",), "settings that changed on the way"), ((), "learner.minibatches"):
+    league.resume("matrix-1", overrides=["learner.minibatch_size=16"], store=tmp_path / "league.duckdb")
+    for more, why in (
+        (("learner.minibatch_size=16",), "settings that changed on the way"),
+        ((), "learner.minibatch_size"),
+    ):
         result, said = train(tmp_path, "long", "run.total_steps=128", *more)
         assert why in said[0] and result.run != "matrix-1"
 
@@ -283,7 +289,7 @@ class Squeeze:
     def say(self, message): pass
 
 sets = ["agent.lstm_size=256", "env.rows=256", "learner.rollout_steps=64", "learner.epochs=1",
-        "learner.minibatches={ 0 = 16, 32_768 = 1 }",  # the third update needs more memory than those before it
+        "learner.minibatch_size={ 0 = 1_024, 32_768 = 16_384 }",  # the third update needs more memory than those before it
         "run.total_steps=98304", "run.evaluate_games=2"]
 try:
     league.train("smoke", env="matrix", device="cpu", overrides=sets, store="league.duckdb", callback=Squeeze())
@@ -306,11 +312,11 @@ def test_a_run_out_of_memory_is_saved_and_goes_on_with_less(tmp_path: Path) -> N
     assert done.returncode == 1, done.stderr
     line = done.stderr.splitlines()[-1]
     assert line.startswith("LeagueError run=matrix-1: out of memory on cpu at step 32,768 (") and "; saved; " in line
-    assert "--set learner.accumulate=2 or --set learner.minibatches=32 or --set env.rows=128" in line
+    assert "--set learner.accumulate=2 or --set learner.minibatch_size=8192 or --set env.rows=128" in line
     assert status(tmp_path, "matrix-1") == ("failed", 32_768)
     store = tmp_path / "league.duckdb"
     notes = Notes(4)
-    less = ["learner.minibatches=16", "env.rows=128", "learner.rollout_steps=8"]
+    less = ["learner.minibatch_size=64", "env.rows=128", "learner.rollout_steps=8"]
     again = league.resume("matrix-1", overrides=less, store=store, callback=notes)
     assert (again.status, again.updates, again.steps) == ("stopped", 4, 32_768 + 2 * 1_024)
 

@@ -22,7 +22,7 @@ from league.store.rows import GateRow
 from tests.helpers.stores import Filled, make_gate
 
 SMALL = (
-    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2"),
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatch_size=64"),
     *("run.evaluate_games=2", "pool.snapshot_every=128", "pool.snapshot_every_after=128"),
 )
 STEPS = st.lists(st.integers(1, 10**7), max_size=150, unique=True).map(lambda steps: [0, *sorted(steps)])

@@ -29,7 +29,7 @@ FULL = sizing.Footprint(weights=29_762_220, state=434_184, activations=211_700, 
 """The default agent's, on a CPU."""
 SMALL = (
     *("agent.encoder_layers=2", "agent.encoder_width=32", "agent.encoder_heads=2", "agent.encoder_feedforward=64"),
-    *("agent.lstm_size=48", "env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "learner.epochs=1"),
+    *("agent.lstm_size=48", "env.rows=8", "learner.rollout_steps=16", "learner.minibatch_size=64", "learner.epochs=1"),
     *("pool.mix.self_play=1.0", "pool.mix.bot:based=0.0", "pool.mix.bot:constant=0.0", "pool.live_nets=3"),
 )
 
@@ -96,7 +96,7 @@ def test_parts_of_the_estimate_are_the_bytes_of_the_tensors(more: tuple[str, ...
 def test_estimate_grows_with_what_takes_memory() -> None:
     config, spec = brawl("10m")
     least = sizing.estimate(config, spec, FULL, CPU)
-    for override in ("env.rows=128", "learner.rollout_steps=64", "learner.minibatches=1", "pool.live_nets=8"):
+    for override in ("env.rows=128", "learner.rollout_steps=64", "learner.minibatch_size=2_048", "pool.live_nets=8"):
         assert sizing.estimate(brawl("10m", override)[0], spec, FULL, CPU).total > least.total, override
     wide = brawl("10m", "env.rows=2048", "learner.rollout_steps=1", "learner.segments=1")[0]
     assert sizing.estimate(wide, spec, FULL, CPU).work > sizing.estimate(wide, spec, FULL, GPU).work
@@ -122,15 +122,16 @@ def test_auto_keeps_every_rule_on_every_device(device: torch.device, total: floa
     spec = registry.spec("brawl", config.env.options)
     assert sizing.estimate(config, spec, FULL, device).total <= total * 2**30 / 2
     learner = config.learner
-    samples, steps = updates.steps_per_update(config), learner.minibatches * learner.epochs
-    minibatch = samples // learner.minibatches
-    assert minibatch <= sizing.MINIBATCH and (learner.minibatches == 4 or minibatch == sizing.MINIBATCH)
+    number = updates.minibatches(config)
+    steps = number * learner.epochs
+    assert learner.minibatch_size * number == updates.steps_per_update(config)
+    assert learner.minibatch_size <= sizing.MINIBATCH and (number == 4 or learner.minibatch_size == sizing.MINIBATCH)
     assert learner.learning_rate == pytest.approx(1e-3 * min(1, 24 / steps))
     fast = settings.load(preset="fast")
     for later in (0, 49_999, 50_000, 200_000, 499_999, 500_000, 1_000_000, 10_000_000):
         now, theirs = config.at(later), fast.at(later)
-        a_sample = theirs.learner.minibatches * theirs.learner.epochs / updates.steps_per_update(theirs)
-        wanted = min(24, a_sample * updates.steps_per_update(now)) / now.learner.minibatches
+        a_sample = updates.minibatches(theirs) * theirs.learner.epochs / updates.steps_per_update(theirs)
+        wanted = min(24, a_sample * updates.steps_per_update(now)) / updates.minibatches(now)
         assert abs(now.learner.epochs - max(1, min(wanted, 6))) <= 0.5
     assert f"{config.env.rows} rows x 32 steps" in line and f"{learner.learning_rate:g} for {steps} gradient" in line
     assert "\n" not in line
@@ -145,7 +146,7 @@ def test_auto_decides_by_the_device_and_not_by_the_stage() -> None:
 
 def test_what_is_set_wins_over_auto_and_the_rest_fits_it() -> None:
     config, line = chosen(GPU, 80, 4, "env.rows=100", "learner.learning_rate=0.5")
-    assert (config.env.rows, config.learner.minibatches, config.learner.learning_rate) == (100, 4, 0.5)
+    assert (config.env.rows, updates.minibatches(config), config.learner.learning_rate) == (100, 5, 0.5)
     assert "env.rows is set" in line
     updates.check(config)
 
@@ -186,7 +187,7 @@ def test_rows_beyond_the_memory_are_refused_with_what_fits(tmp_path: Path, monke
 
 
 def test_parts_of_a_minibatch_are_as_few_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, spec = brawl("10m", "learner.segments=1", "learner.epochs=1", "learner.minibatches=1", "env.rows=96")
+    config, spec = brawl("10m", "learner.segments=1", "learner.epochs=1", "learner.minibatch_size=3_072", "env.rows=96")
 
     def taken(parts: int) -> int:
         learner = config.learner.model_copy(update={"accumulate": parts})

@@ -25,7 +25,7 @@ from league.types import EXTERNAL
 
 ROOT = Path(__file__).resolve().parents[2]
 ENCODER = ("agent.opponent_encoder=true", "agent.encoder_width=16", "agent.history_frames=4")
-SMALL = ("env.rows=4", "learner.rollout_steps=16", "learner.minibatches=2", "run.evaluate_games=2")
+SMALL = ("env.rows=4", "learner.rollout_steps=16", "learner.minibatch_size=32", "run.evaluate_games=2")
 
 
 @pytest.fixture(scope="module")

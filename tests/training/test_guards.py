@@ -151,7 +151,7 @@ def test_what_guards_know_travels() -> None:
 
 
 TINY = [
-    *("env.rounds=3", "env.rows=8", "learner.rollout_steps=8", "learner.minibatches=2", "learner.epochs=2"),
+    *("env.rounds=3", "env.rows=8", "learner.rollout_steps=8", "learner.minibatch_size=32", "learner.epochs=2"),
     *("pool.snapshot_every=1000", "run.allow_short=true", "run.evaluate_games=4", "run.total_steps=1920"),
 ]
 

@@ -18,7 +18,7 @@ from tests.helpers.cases import cases
 
 GRU = str(Path(__file__).resolve().parents[2] / "examples" / "gru.py")
 SMALL = [
-    *("env.rounds=1", "env.rows=64", "learner.rollout_steps=8", "learner.minibatches=4", "learner.epochs=4"),
+    *("env.rounds=1", "env.rows=64", "learner.rollout_steps=8", "learner.minibatch_size=128", "learner.epochs=4"),
     *("learner.learning_rate=3e-3", "run.allow_short=true", "run.evaluate_games=100"),
 ]
 
@@ -75,7 +75,7 @@ def test_a_magnet_brings_the_newest_weights_near_an_equilibrium(tmp_path: Path) 
 
 
 SETTINGS = (
-    *("env.rows=64", "learner.rollout_steps=8", "learner.minibatches=4", "learner.epochs=4", "learner.gamma=0.0"),
+    *("env.rows=64", "learner.rollout_steps=8", "learner.minibatch_size=128", "learner.epochs=4", "learner.gamma=0.0"),
     *("learner.learning_rate=3e-3", "learner.entropy_coefficient=0.003", "agent.opponent_encoder=false"),
     *("agent.observation_width=64", "agent.lstm_size=32", "agent.head_sizes=[64]", "run.allow_short=true"),
     *("run.evaluate_games=2", 'pool.mix={"bot:random"=1.0}', "rewards.right=1.0"),

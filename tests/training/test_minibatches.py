@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 def learners(number: int, **changes: Any) -> tuple[list[Learner], list[Rollout]]:
     """Equal learners, and three rollouts: two of one shape, the last longer and with more matches in a row."""
     collectors = [make_collector(game="matrix", rounds=9) for _ in range(number)]
-    config = settings.load().learner.model_copy(update={"minibatches": 2, "epochs": 3, **changes})
+    config = settings.load().learner.model_copy(update={"minibatch_size": 72, "epochs": 3, **changes})
     made = [Learner(x.policy, config, np.random.default_rng(0), CPU) for x in collectors]
     rollouts = [collectors[0].collect(steps, 1) for steps in (12, 12, 30)]
     assert [UpdateData(x, x.reward, x.reward).most_begins for x in rollouts] == [1, 1, 4]
@@ -62,7 +62,7 @@ def test_replayed_minibatches_are_plain_ones_across_a_schedules_edge(monkeypatch
         assert all(torch.equal(a, b) for a, b in zip(weights(plain), weights(replayed), strict=True))
         captures.append(double.captures)
     # The first call of a kind warms up, the very first once more, when there are moments.
-    assert captures == [1, 1, 2, 3] and double.replays == 4 + 6 + 5 + 5
+    assert captures == [1, 1, 2, 3] and double.replays == 4 + 6 + 17 + 17
 
 
 WAITING = (lambda x: x.sum().item(), lambda x: x[x > 0], lambda x: torch.rand(3), lambda x: torch.equal(x, x + 1))
@@ -84,7 +84,7 @@ def played(game: str, number: int, **changes: Any) -> tuple[list[Learner], Rollo
     collectors = [make_collector(game=game, rows=ROWS) for _ in range(number)]
     collectors[0].collect(8, 1)
     rollout = collectors[0].collect(24, 1)
-    config = settings.load().learner.model_copy(update={"minibatches": 1, "epochs": 1, **changes})
+    config = settings.load().learner.model_copy(update={"minibatch_size": 1_000_000, "epochs": 1, **changes})
     return [Learner(x.policy, config, np.random.default_rng(0), torch.device("cpu")) for x in collectors], rollout
 
 
@@ -153,7 +153,9 @@ def test_gradients_are_those_of_each_layer(game: str, monkeypatch: pytest.Monkey
 def learner_of(weight: float, **changes: Any) -> tuple[Learner, Any]:
     """A learner of brawl with the task in its loss, and a rollout with matches that end in it."""
     collector = make_collector(rows=6, time_limit_seconds=1.0)
-    config = settings.load().learner.model_copy(update={"minibatches": 1, "opponent_prediction": weight, **changes})
+    config = settings.load().learner.model_copy(
+        update={"minibatch_size": 1_000_000, "opponent_prediction": weight, **changes}
+    )
     rollout = collector.collect(24, 1)
     assert rollout.is_first[1:].any()
     return Learner(collector.policy, config, np.random.default_rng(0), CPU), rollout

@@ -20,7 +20,7 @@ from tests.helpers.sizes import SMALL_AGENT
 from tests.helpers.states import flat
 
 SETS = (
-    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256"),
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatch_size=64", "pool.snapshot_every=256"),
     *SMALL_AGENT,
 )
 MOVING = (

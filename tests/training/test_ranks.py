@@ -21,7 +21,13 @@ from tests.helpers.ranks import together
 from tests.helpers.rollouts import make_collector
 
 ROWS, STEPS, SEGMENTS = 128, 8, 2
-CHANGES = {"minibatches": 1, "epochs": 1, "max_gradient_norm": 1e9, "opponent_prediction": 0.1, "magnet": 0.1}
+CHANGES = {
+    "minibatch_size": 1_000_000,
+    "epochs": 1,
+    "max_gradient_norm": 1e9,
+    "opponent_prediction": 0.1,
+    "magnet": 0.1,
+}
 TYPES = {"double": (torch.float64, 1e-10), "single": (torch.float32, 1e-4)}
 """And how far gradients may be apart."""
 FIGURES = ("obs", "mask", "action", "log_prob", "value", "reward", "next_value", "ends", "is_first")
@@ -99,7 +105,7 @@ def minibatches(size: int, segments: int) -> list[list[set[tuple[int, int]]]]:
     for rank in range(size):
         policy, rows = torch.nn.Linear(1, 1), 24 // size
         policy.sequence = None  # type: ignore[assignment]
-        config = settings.load().learner.model_copy(update={"minibatches": 3, "magnet": 0.0})
+        config = settings.load().learner.model_copy(update={"minibatch_size": 8 * segments, "magnet": 0.0})
         policy.sequence = lambda obs, action, state, is_first, mask=None, watched=None: None  # type: ignore[assignment]
         learner = Learner(policy, config, np.random.default_rng(0), torch.device("cpu"), Ranks(rank, size))  # type: ignore[arg-type]
         rollout: Any = type("Played", (), {"obs": torch.zeros(1, rows * segments, 1), "segments": segments})

@@ -75,7 +75,7 @@ def test_the_first_updates_are_those_of_any_scale(scale: float) -> None:
 ENV = "gymnasium:tests.helpers.gym_envs:Scaled-v0"
 """What is seen has no bounds; right is the side of its mean on which the first number lies."""
 RUN = (
-    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatches=2", "pool.snapshot_every=256"),
+    *("env.rows=8", "learner.rollout_steps=16", "learner.minibatch_size=64", "pool.snapshot_every=256"),
     *("run.allow_short=true", "run.evaluate_games=2", *SMALL_AGENT),
 )
 

@@ -23,7 +23,7 @@ from tests.helpers.runs import Notes
 from tests.helpers.states import flat
 
 TINY = [
-    *("env.rounds=3", "env.rows=8", "learner.rollout_steps=8", "learner.minibatches=2", "learner.epochs=2"),
+    *("env.rounds=3", "env.rows=8", "learner.rollout_steps=8", "learner.minibatch_size=32", "learner.epochs=2"),
     *("pool.snapshot_every=100", "run.allow_short=true", "run.evaluate_games=4", "run.total_steps=640"),
     "run.evaluate_every=256",
 ]
@@ -96,7 +96,7 @@ def test_reward_terms_of_matches_are_those_of_the_store(trained: Store) -> None:
 
 BRIEF = [
     *("env.time_limit_seconds=1.0", "env.stocks=1", "env.rows=8", "learner.rollout_steps=16"),
-    *("learner.minibatches=2", "learner.epochs=1", "pool.snapshot_every=1000", "agent.opponent_encoder=false"),
+    *("learner.minibatch_size=64", "learner.epochs=1", "pool.snapshot_every=1000", "agent.opponent_encoder=false"),
     *("agent.observation_width=16", "agent.lstm_size=16", "run.evaluate_games=2", "run.total_steps=512"),
     *("rewards.combo=2.0", "rewards.weapon_taken=0", "rewards.weapon_lost=0", "rewards.win=0.5"),
 ]
@@ -167,20 +167,24 @@ def tell(learner: Learner, kls: list[float], monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("kl", "epochs"), [([0.01, 0.01, 0.09], 3), ([0.05, 0.05, 0.02], 1), ([0.0, 0.0, 0.0, 0.09, 0.09, 0.0], 2)], ids=str
+    ("kl", "epochs"),
+    [([0.01, 0.01, 0.01, 0.11], 3), ([0.05, 0.05, 0.05, 0.02], 1), ([0.0, 0.0, 0.0, 0.0, 0.09, 0.09, 0.0, 0.0], 2)],
+    ids=str,
 )
 def test_epochs_stop_by_the_kl_of_all_their_minibatches(
     kl: list[float], epochs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner, rollout = learner_and_rollout()
-    learner.config = learner.config.model_copy(update={"epochs": 3, "minibatches": 3, "target_kl": 0.025})
+    learner.config = learner.config.model_copy(
+        update={"epochs": 3, "minibatch_size": rollout.reward.numel() // 4, "target_kl": 0.025}
+    )
     tell(learner, [*kl, *[0.0] * 9], monkeypatch)
-    assert learner.update(rollout)["minibatches"] == 3 * epochs
+    assert learner.update(rollout)["minibatches"] == 4 * epochs
 
 
 def test_the_rate_follows_the_kl_and_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     learner, rollout = learner_and_rollout()
-    figures = {"epochs": 1, "minibatches": 1, "learning_rate": 1e-3, "adaptive_kl": 0.01}
+    figures = {"epochs": 1, "minibatch_size": rollout.reward.numel(), "learning_rate": 1e-3, "adaptive_kl": 0.01}
     learner.reconfigure(learner.config.model_copy(update=figures))
     kls = [0.011, 0.02, 0.006, 0.004, 0.004, 0.004, 0.05]
     tell(learner, kls, monkeypatch)
