@@ -373,8 +373,8 @@ def auto(
     steps = number * learner.epochs
     return sizes, (
         f"preset auto: {chosen.env.rows} rows x {learner.rollout_steps} steps, {number} minibatches of"
-        f" {steps_per_update(chosen) // number:,} samples, {learner.epochs} epochs, {chosen.pool.live_nets} live nets, learning rate"
-        f" {learner.learning_rate:g} for {steps} gradient steps an update, because {because}"
+        f" {steps_per_update(chosen) // number:,} samples, {learner.epochs} epochs, {chosen.pool.live_nets} live nets,"
+        f" learning rate {learner.learning_rate:g} for {steps} gradient steps an update, because {because}"
     )
 
 

@@ -233,7 +233,7 @@ def sizes(*more: str) -> Any:
         (
             4,
             (),
-            "rows of a minibatch=6 (learner.minibatch_size=192) does not divide by 4 ranks; set learner.minibatch_size higher",
+            "rows of a minibatch=6 (learner.minibatch_size=192) does not divide by 4 ranks; set learner.minibatch_size",
         ),
         (2, ("env.workers=3",), "env.workers=3 does not divide by 2 ranks; set env.workers=4, or pass --ranks 1"),
         (

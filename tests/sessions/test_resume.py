@@ -289,7 +289,7 @@ class Squeeze:
     def say(self, message): pass
 
 sets = ["agent.lstm_size=256", "env.rows=256", "learner.rollout_steps=64", "learner.epochs=1",
-        "learner.minibatch_size={ 0 = 1_024, 32_768 = 16_384 }",  # the third update needs more memory than those before it
+        "learner.minibatch_size={ 0 = 1_024, 32_768 = 16_384 }",  # the third update needs more memory
         "run.total_steps=98304", "run.evaluate_games=2"]
 try:
     league.train("smoke", env="matrix", device="cpu", overrides=sets, store="league.duckdb", callback=Squeeze())
