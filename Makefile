@@ -7,7 +7,7 @@ KAGGLE ?= kaggle-environments==1.33.2
 CYTHON := $(wildcard envs/*/*.pyx envs/*/*.pxi policies/*/*.pyx policies/*/*.pxi)
 C      := $(wildcard policies/*/*.h)
 
-.PHONY: train test slow lint types check compat kaggle docs build clean
+.PHONY: train test slow lint types check compat kaggle s3 docs build clean
 
 train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
@@ -43,6 +43,11 @@ kaggle: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check jsonschema requests
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(KAGGLE)
 	$(BIN)/python -m pytest -q -n 0 -m "slow or not slow" tests/envs/test_kaggle.py
+
+# The store in a bucket, on a server of S3's calls: 300 MB.
+s3: build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check s3fs 'moto[server]>=5'
+	$(BIN)/python -m pytest -q -n 0 -m "slow or not slow" tests/store/test_remote.py
 
 # The documentation site, in build/site: open build/site/index.html.
 docs: $(VENV)/.documented build/typed/league

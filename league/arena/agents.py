@@ -106,11 +106,11 @@ def find_agent(store: Store | None, name: str) -> Named:
             f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
             f" play; name one of those that {shown} shows with files"
         )
-    return Named(row.agent_id, f"{row.run}@{row.step}", store.path / row.path, is_own=True)
+    return Named(row.agent_id, f"{row.run}@{row.step}", store.brought(row.path), is_own=True)
 
 
 def _find_stopped(store: Store, run: str) -> Named:
-    folder, label = store.path / run / STOPPED, f"{run}@{STOPPED}"
+    folder, label = store.brought(f"{run}/{STOPPED}"), f"{run}@{STOPPED}"
     if not folder.is_dir():
         raise UsageError(
             f"agent {label!r}: {run} was not stopped on its way, or is finished since; name {run} for its newest"

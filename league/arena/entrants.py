@@ -79,7 +79,7 @@ def _enter(
         if not kept:
             raise UsageError(f"run={run}: no snapshot of it has its files; train it, or name other agents")
         rows = kept if newest is None else kept[-newest:]
-        found += [Named(row.agent_id, f"{run}@{row.step}", store.path / row.path, is_own=True) for row in rows]
+        found += [Named(row.agent_id, f"{run}@{row.step}", store.brought(row.path), is_own=True) for row in rows]
     meeting = load(tuple({named.agent_id: named for named in found}.values()))
     if bots:
         names = [BOT_PREFIX + bot for bot in meeting.spec.bots]

@@ -256,7 +256,7 @@ def _lost_snapshots(store: Store, run: str) -> list[str]:
 
     lost = []
     for row in store.snapshots(run):
-        folder = store.path / row.path
+        folder = store.brought(row.path)
         if row.pruned_at is not None:
             continue
         try:

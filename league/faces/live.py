@@ -165,10 +165,14 @@ class PageCache:
         """Whether it is to be worked out again; for the thread whose turn it is."""
         if self._is_recent(view):
             return False
-        return self._clock() - view.read_at > LONGEST_SECONDS or self._store.view.looks() != view.seen
+        return self._clock() - view.read_at > LONGEST_SECONDS or self._looks() != view.seen
+
+    def _looks(self) -> object:
+        self._store.fetch(within=LEAST_SECONDS)
+        return self._store.view.looks()
 
     def _made(self, key: tuple[str, ...]) -> PageData:
-        seen = self._store.view.looks()
+        seen = self._looks()
         found = to_json(read(self._store, key, self._films))
         body = json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
         told = {**found, "made_at": ""}  # else no two were ever the same

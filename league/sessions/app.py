@@ -193,6 +193,8 @@ def _resumed(call: Call, callback: Callbacks) -> Iterator[Session]:
         raise UsageError(
             f"run={run}: {call.ranks.size} ranks train a run by itself, no league or exploiter; leave --ranks out"
         )
+    for each in roles or [store.find_run(run).run]:
+        store.brought(each)
     if call.take_over:
         for each in roles or [store.find_run(run).run]:
             locks.take_over(store.path / each / locks.LOCK, callback.say)

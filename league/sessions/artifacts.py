@@ -52,7 +52,7 @@ from league.training.returns import ReturnSize
 from league.training.run import Counters
 from league.types import BOT_PREFIX, Policy
 
-FETCH_SECONDS = 1.0
+FETCH_SECONDS = 5.0
 """Between two looks at what others ask, where no folder is shared."""
 
 
@@ -291,6 +291,7 @@ class FileArtifactStore:
                 keep_newest(folder, state["counters"]["steps"], figures.rewind_every, figures.rewind_states)
         self.rows.commit(pinned_rows(folder))
         self.rows.note(has_state=True)
+        self.store.push()
 
     def keep_stopped(self) -> None:
         """Keeps the weights of the last saved state as RUN@stopped, in place of those of the stop before.
@@ -315,6 +316,7 @@ class FileArtifactStore:
     @property
     def is_asked_to_stop(self) -> bool:
         """Whether `league stop` has named the run since it began or went on."""
+        self.store.fetch(within=FETCH_SECONDS)
         return (self.folder / STOP).exists()
 
     def drop_stopped(self) -> None:
@@ -396,13 +398,6 @@ class LeagueArtifactStore(FileArtifactStore):
         """
         super().save_state(state)
         self._unpublished.clear()
-        self.store.push()
-
-    @property
-    def is_asked_to_stop(self) -> bool:
-        """As `FileArtifactStore.is_asked_to_stop`."""
-        self.store.fetch(within=FETCH_SECONDS)
-        return super().is_asked_to_stop
 
     def _known(self) -> Iterable[SnapshotRow]:
         return [row for _, row in self.published()]

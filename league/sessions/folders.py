@@ -99,6 +99,7 @@ def ask_to_stop(store: Store, name: str) -> list[str]:
     for run in asked:
         with told(store.path / run / STOP, "cannot be written"):
             (store.path / run / STOP).touch()
+    store.push()
     return asked
 
 

@@ -33,7 +33,7 @@ def find_target(store: Store, row: RunRow, told: Mapping[str, Any]) -> Named:
         return Named(agent_id, agent_id, None)
     for snapshot in (snapshot for run in store.runs() for snapshot in store.snapshots(run.run)):
         if snapshot.agent_id == agent_id and snapshot.pruned_at is None:
-            return Named(agent_id, f"{snapshot.run}@{snapshot.step}", store.path / snapshot.path, True)
+            return Named(agent_id, f"{snapshot.run}@{snapshot.step}", store.brought(snapshot.path), True)
     if folder := told.get("folder"):
         with suppress(SnapshotError):
             manifest, _ = load_fit(folder)

@@ -2,30 +2,75 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from league.errors import LeagueError, StoreError, UsageError, remedy_of
-from league.runtime.disk import sync
+from league.runtime.disk import sync, write_atomic
 
 CATALOGUE = "league.duckdb"
 """In the store's folder: its tables for any DuckDB client."""
+REMOTE = ".remote.json"
+"""In the working copy of a store at an address: that, and what both had in common."""
 
 
 def store_folder(path: str | os.PathLike[str]) -> Path:
-    """The store's folder, given itself or the catalogue in it.
+    """The store's folder, given itself, the catalogue in it, or its address (`s3://bucket/league`): its working copy.
 
     Raises:
-        UsageError: it is an address of an object store, which cannot rename files.
+        UsageError: as `working_copy`.
     """
     given = Path(path)
-    if re.match(r"[a-z][a-z0-9+.-]+:/", str(given)):
-        raise UsageError(f"store {given}: is an address, and must be a folder; pass one, and copy its runs there")
+    if re.match(r"[a-z][a-z0-9+.-]+:(/|$)", str(given)):
+        return working_copy(str(given))
     return given.parent if given.name == CATALOGUE else given
+
+
+def working_copy(address: str) -> Path:
+    """The folder of this user for a store's address, made if it is not there.
+
+    Raises:
+        UsageError: as `connected`, or the folder cannot be made.
+    """
+    scheme, _, rest = address.partition(":")
+    address = f"{scheme}://{rest.strip('/')}"
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = re.sub(r"[^\w.-]+", "-", address, flags=re.ASCII)[:80]
+    folder = caches / "league" / f"{name}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    if not (folder / REMOTE).exists():
+        connected(address)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomic(folder / REMOTE, json.dumps({"address": address}).encode())
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be made ({error.strerror}); set XDG_CACHE_HOME to another") from None
+    return folder
+
+
+def connected(address: str) -> tuple[Any, str]:
+    """The fsspec file system of an address, and the store's place in it.
+
+    Raises:
+        UsageError: fsspec or the address's package is not installed, or the address names no bucket.
+    """
+    try:
+        import fsspec  # an extra
+    except ImportError:
+        raise UsageError(f"store {address}: needs fsspec; pip install 'league-engine[s3]'") from None
+    try:
+        fs, root = fsspec.core.url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"store {address}: {error}; pip install 'league-engine[s3]' for s3://") from None
+    if not root.strip("/"):
+        raise UsageError(f"store {address}: names no bucket; write s3://BUCKET/FOLDER")
+    return fs, root
 
 
 def check_new(path: Path, option: str) -> None:

@@ -18,8 +18,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Protocol
 
 from league.errors import StoreError, UsageError, command, remedy_of
 from league.store.files import told
@@ -33,6 +34,23 @@ BEAT_SECONDS, SILENT_SECONDS = 10.0, 60.0
 _FILE = re.compile(r"(?P<lock>.+)-(?P<boot>[0-9a-f]{8})-(?P<machine>[0-9a-f]{8})-[0-9a-f]{8}@(?P<host>.*)")
 _owned: dict[Path, tuple[Path, int]] = {}
 """Lock -> its file and the descriptor of that, of the locks that this process holds."""
+
+
+class Elsewhere(Protocol):
+    """An address that has a store's locks, too (`league.store.remote`); each has a file here all the same."""
+
+    def lock(self, lock: Path, file: Path) -> AbstractContextManager[None]:
+        """Holds there what `file` holds here."""
+
+    def look(self) -> None:
+        """Gives the files of other machines' locks the time of their last sign of life."""
+
+    def end(self, file: Path) -> None:
+        """Ends another machine's lock there."""
+
+
+elsewhere: dict[Path, Elsewhere] = {}
+"""Working copy of a store -> its address."""
 
 
 class LockLost(StoreError):
@@ -79,7 +97,7 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
         LockHeld: another process holds it.
         StoreError: its folder cannot be written.
     """
-    deadline = time.monotonic() + wait
+    deadline, there = time.monotonic() + wait, _elsewhere(lock)
     while True:
         try:
             made = _made(lock)
@@ -87,6 +105,8 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
         except LockHeld:
             if time.monotonic() > deadline:
                 raise
+            if there:
+                there.look()
         except OSError as error:
             raise StoreError(f"{lock}: cannot be made ({error.strerror or error}); {remedy_of(error)}") from None
         time.sleep(0.02 * random.random())
@@ -94,7 +114,8 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
     threading.Thread(target=_beat, args=(made[1], is_over), daemon=True).start()
     _owned[key] = made
     try:
-        yield
+        with there.lock(lock, made[0]) if there else nullcontext():
+            yield
     finally:
         is_over.set()
         _release(*_owned.pop(key))
@@ -106,6 +127,7 @@ def take_over(lock: Path, say: Callable[[str], None]) -> None:
     Raises:
         UsageError: the other machine is alive.
     """
+    there = _elsewhere(lock)
     with told(lock, "cannot be taken over"):
         for file, host in _files(lock):
             if not host:
@@ -114,9 +136,13 @@ def take_over(lock: Path, say: Callable[[str], None]) -> None:
             beat, deadline = _beat_of(file), time.monotonic() + SILENT_SECONDS
             while time.monotonic() < deadline:
                 time.sleep(min(1.0, SILENT_SECONDS / 10))
+                if there:
+                    there.look()
                 if _beat_of(file) not in (beat, None):
                     raise UsageError(f"{lock}: {host} is alive; stop the process there")
             file.unlink(missing_ok=True)
+            if there:
+                there.end(file)
 
 
 def check_owned(folder: Path) -> None:
@@ -140,6 +166,13 @@ def is_held(lock: Path) -> bool | None:
     return None
 
 
+def is_held_here(lock: Path) -> bool:
+    """Whether a process of this machine holds a lock."""
+    with suppress(OSError):
+        return any(host == "" for _, host in _files(lock))
+    return False
+
+
 def holder(lock: Path) -> str:
     """The machine of the process that holds a lock; empty where none does, or the folder cannot be read."""
     with suppress(OSError):
@@ -150,6 +183,26 @@ def holder(lock: Path) -> str:
 def is_lock(path: Path) -> bool:
     """Whether a file is that of a lock in a folder of the store."""
     return (found := _FILE.fullmatch(path.name)) is not None and found["lock"] == LOCK
+
+
+def shown_as(name: str, whose: str) -> str:
+    """The name of a lock's file here that stands for one elsewhere, called `name`; empty: that is no lock's file.
+
+    whose: hexadecimal digits that tell its machine from this one, also where both have one system.
+    """
+    made = _FILE.fullmatch(name)
+    is_name = made is not None and "/" not in name and re.fullmatch(r"[0-9a-f]{16,}", whose) is not None
+    return f"{made['lock']}-{whose[:8]}-{whose[8:16]}-{whose[:8]}@{made['host']}" if made and is_name else ""
+
+
+def machine() -> str:
+    """This machine among others, also those of its name."""
+    return f"{_MACHINE or _BOOT}@{this_host()}"
+
+
+def _elsewhere(lock: Path) -> Elsewhere | None:
+    path = Path(os.path.abspath(lock))
+    return next((there for folder, there in elsewhere.items() if path.is_relative_to(folder)), None)
 
 
 def _files(lock: Path) -> Iterator[tuple[Path, str | None]]:

@@ -16,6 +16,7 @@ from league.maths.record import Record
 from league.runtime.phases import phase
 from league.store.codec import Row, aware, from_columns
 from league.store.query import QUERY_SECONDS, ask
+from league.store.remote import remote_of
 from league.store.rows import (
     AgentRow,
     EventRow,
@@ -52,6 +53,17 @@ class Reader:
     def path(self) -> Path:
         """The store's folder, which has those of its runs."""
         return self.view.folder
+
+    def brought(self, path: str) -> Path:
+        """A run's folder, or a snapshot's, by its path in the store; whole, also where the store is at an address."""
+        there = remote_of(self.path)
+        return there.need(path) if there else self.path / path
+
+    def bytes_of(self, path: str) -> int:
+        """Bytes of the files of a folder, by its path in the store; 0 where it is not there."""
+        if there := remote_of(self.path):
+            return there.size_of(path)
+        return sum(file.stat().st_size for file in (self.path / path).rglob("*") if file.is_file())
 
     def reading(self) -> AbstractContextManager[object]:
         """Within it all readings see the same moment."""

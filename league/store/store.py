@@ -21,15 +21,18 @@ from league.errors import StoreError, UsageError, nearest
 from league.runtime.phases import phase
 from league.store.files import CATALOGUE, refuse_others, store_folder, told
 from league.store.folder import Folder
-from league.store.locks import LOCK, LockHeld, held, is_held, is_lock
+from league.store.locks import LOCK, LockHeld, LockLost, held, is_held, is_lock
 from league.store.owner import DECISION, IDENTITY, PRUNED, Decided, Identity, OwnerKind, Pruned, read, write
 from league.store.reading import Reader
+from league.store.remote import remote_of
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
 from league.store.view import Cursor, View
 
 _log = logging.getLogger(__name__)
 _TITLES = ".gates.lock"
 """In the store's folder: held while a gate is numbered."""
+FETCH_SECONDS = 1.0
+"""Between two looks at an address, for those who open the store twice."""
 WAIT_SECONDS = 30.0
 """How long one waits for that, which takes some milliseconds."""
 _DRAFTS = ".import-"
@@ -80,19 +83,28 @@ class Store(Reader):
     @staticmethod
     def is_there(path: str | os.PathLike[str]) -> bool:
         """Whether something is at `path` that `open` has to look at: a folder with an owner's, or no folder."""
-        folder = store_folder(path)
+        folder = _named(path)
         return _has_owner(folder) if folder.is_dir() else os.path.lexists(folder)
 
-    # A league whose nodes share no folder (`league.sessions.mirror`); one that all see needs neither.
+    # A store at an address (`league.store.remote`), and the mirror of one (`league.sessions.mirror`).
 
     def fetch(self, within: float = 0.0) -> None:
         """Brings what others have written.
 
         within: seconds; nothing happens where it was done less than these ago.
         """
+        if there := remote_of(self.path):
+            there.fetch(within)
 
     def push(self) -> None:
-        """Sends what was written here."""
+        """Sends what was written here; where the address cannot be reached, it is said and sent the next time."""
+        if there := remote_of(self.path):
+            try:
+                there.push()
+            except LockLost:
+                raise
+            except StoreError as error:
+                self.view.say(str(error))
 
     # Evaluations.
 
@@ -255,6 +267,7 @@ class Store(Reader):
                 raise
         for old in replaced:
             self._remove(old.run)
+        self.push()
         self.view.write_catalogue()
         return row, replaced
 
@@ -295,6 +308,8 @@ class Store(Reader):
         with told(path, "cannot be removed"):
             path.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
+        if there := remote_of(self.path):
+            there.remove(name)
 
 
 def _named(path: str | os.PathLike[str]) -> Path:
@@ -306,6 +321,8 @@ def _named(path: str | os.PathLike[str]) -> Path:
         raise StoreError(
             f"store {folder}: DuckDB takes only paths that are UTF-8; rename the folder, or pass another --store"
         ) from None
+    if there := remote_of(folder):
+        there.fetch(within=FETCH_SECONDS)
     return folder
 
 

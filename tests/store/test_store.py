@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -361,17 +360,6 @@ def test_a_place_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None
     for path in ("file", "file/runs"):
         with pytest.raises(StoreError, match="no store can be made"):
             Store.create(tmp_path / path)
-
-
-@pytest.mark.parametrize("open_store", [Store.create, Store.open, Store.is_there])
-def test_an_address_of_an_object_store_is_refused(
-    open_store: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its files cannot be renamed; a folder of that name is not made."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="must be a folder"):
-        open_store(Path("s3://bucket/runs"))
-    assert not [*tmp_path.iterdir()]
 
 
 def test_a_catalogue_is_the_store_for_any_client(store: Filled) -> None:
