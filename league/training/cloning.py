@@ -26,7 +26,7 @@ from league.runtime.device import autocast, products
 from league.runtime.phases import phase
 from league.types import ActionSpec, Policy, Standardising
 
-MINIBATCH = 2_048
+MINIBATCH = 512
 """Decisions of a minibatch, the repeated ones of shorter matches included; one match alone may have more."""
 PATIENCE = 5
 """Epochs without a smaller loss on matches held out after which learning ends."""
