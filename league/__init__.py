@@ -1,7 +1,8 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `imitate`, `Trainer`, `sweep`, `compare`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`, `report`,
-`leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`train`, `resume`, `imitate`, `Trainer`, `sweep`, `compare`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`,
+`report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the
+same.
 `runs`, `metrics` and `query` read a store; `Callback` and `track` hear how a training goes (docs/python.md).
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations_with_replacement, groupby
+from itertools import combinations_with_replacement, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,7 @@ def _read(columns: GivenColumns, spec: GameSpec, has_mask: bool) -> list[Demonst
         if keys[i][1] not in range(SEATS):
             raise columns.refused("seat", i, f"is {keys[i][1]}, and must be 0 or 1")
     order = sorted(rows, key=keys.__getitem__)
-    for i, following in zip(order, order[1:], strict=False):
+    for i, following in pairwise(order):
         if keys[i] == keys[following]:
             raise columns.refused("step", following, f"is that of row {i}, of the same match and seat")
     decides = np.array([not _is_empty(table["action"][i]) for i in order], np.bool_)

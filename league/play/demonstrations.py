@@ -1,4 +1,4 @@
-"""Recorded decisions to learn from: each match of a seat as a sequence, and several of them as a batch for a network."""
+"""Recorded decisions to learn from: each match of a seat as a sequence, and several of them as a batch."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _difference_of_nets(config: Config, spec: GameSpec, manifest: Manifest) -> s
         theirs = {} if own is None else {"policy": own.policy, **own.agent}
         ours = config.agent.model_dump(mode="json")
     else:
-        theirs, ours = (x.to_json() for x in (Architecture.from_json(manifest.architecture), architecture_of(config, spec)))
+        theirs, ours = Architecture.from_json(manifest.architecture).to_json(), architecture_of(config, spec).to_json()
     differs = [name for name in ours if theirs.get(name) != ours[name]]
     return f"agent.{differs[0]} was {theirs.get(differs[0])!r} and is {ours[differs[0]]!r}" if differs else ""
 

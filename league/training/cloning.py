@@ -1,7 +1,7 @@
 """Behaviour cloning: a network learns to decide as recorded players did (Pomerleau 1991; Torabi et al. 2018).
 
-It maximises the log-probability of what was decided among what was legal, over whole matches, so that its memory learns,
-too. Matches that it never sees say when to stop.
+It maximises the log-probability of what was decided among what was legal, over whole matches, so that its memory
+learns, too. Matches that it never sees say when to stop.
 """
 
 from __future__ import annotations

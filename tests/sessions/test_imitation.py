@@ -74,15 +74,14 @@ def test_a_clone_of_cards_keeps_to_legal_tuples(tmp_path: Path) -> None:
     league.evaluate(str(tmp_path / "greedy"), "bot:random", 2, device="cpu")
 
 
-def _memory(observations: list[float], memory: bool) -> Arrays:
+def _bits(memory: bool) -> Arrays:
     """A bit is shown, and answered in the next decision: of one match, or of two."""
-    rng = np.random.default_rng(0)
-    bits = rng.integers(0, 2, 200)
+    bits = np.random.default_rng(0).integers(0, 2, 1_000)
     columns: Arrays = {"match": [], "seat": [], "step": [], "obs": [], "action": []}
     for number, bit in enumerate(bits.tolist()):
         for step, (obs, action) in enumerate((([bit, 0.0], 0), ([0.0, 1.0], bit))):
             match = f"{number}" if memory else f"{number}-{step}"
-            row = {"match": match, "seat": 0, "step": step, "obs": [*obs, *observations], "action": [action]}
+            row = {"match": match, "seat": 0, "step": step, "obs": [*obs, *[0.0] * 6], "action": [action]}
             for name, value in row.items():
                 columns[name].append(value)
     return columns
@@ -90,11 +89,10 @@ def _memory(observations: list[float], memory: bool) -> Arrays:
 
 def test_a_clone_of_what_remembers_needs_its_memory(tmp_path: Path) -> None:
     """A bit is shown, and answered one decision later: alone, that decision is a coin's."""
-    found = []
-    for memory in (True, False):
-        columns = _memory([0.0] * 6, memory)
-        found.append(imitate(tmp_path / f"m{memory:d}", "matrix", demonstrations=columns, epochs=30).accuracy)
-    assert found[0] == 1.0 and found[1] < 0.9
+    sets = ["learner.learning_rate=3e-2", *SMALL_AGENT]
+    with_it = imitate(tmp_path / "with", "matrix", demonstrations=_bits(True), overrides=sets)
+    without = imitate(tmp_path / "without", "matrix", demonstrations=_bits(False), overrides=sets, epochs=10)
+    assert with_it.accuracy == 1.0 and without.accuracy < 0.9
 
 
 def test_minibatches_repeat_the_last_decision_and_do_not_count_it() -> None:
@@ -109,6 +107,26 @@ def test_minibatches_repeat_the_last_decision_and_do_not_count_it() -> None:
     assert batch.action[..., 0].tolist() == [[2, 2], [1, 2]]
     assert batch.watched is not None and batch.watched.before.tolist() == [[2, 0], [2, 1]]
     assert batch.watched.obs[:, 1].tolist() == [[0, 1, 2], [6, 7, 8]]
+
+
+def test_a_sequence_is_what_the_steps_are(tmp_path: Path) -> None:
+    """Of cards, with what each seat saw while it waited: the encoder reads the same either way."""
+    league.watch("bot:curve", "bot:greedy", tmp_path / "x.replay", env="cards")
+    imitate(tmp_path / "net", "cards", "bot:random", games=2, epochs=1)
+    net: Any = Agent.load(tmp_path / "net").policy
+    some = decisions_of(Playback(read(tmp_path / "x.replay"), "x"), "x")
+    batch = batch_of(some, net.architecture.action, torch.device("cpu"))
+    more = batch.obs, batch.action, net.initial_state(2), batch.is_first, batch.mask, batch.watched
+    values = [row[own] for row, own in zip(net.sequence(*more)[2], batch.counts, strict=True)]
+    for each, expected in zip(some, values, strict=True):
+        state, found = net.initial_state(1), []
+        for obs, decides, mask in zip(each.obs, each.decides, each.mask, strict=True):  # type: ignore[arg-type]
+            seen = torch.from_numpy(obs)[None]
+            if decides:
+                found.append(net.step(seen, state, mask=torch.from_numpy(mask)[None])[2])
+            else:
+                net.watch(seen, state)
+        assert torch.allclose(torch.cat(found), expected, atol=1e-4) and len(found) == each.decisions < len(each.obs)
 
 
 # What it learns from
@@ -325,7 +343,7 @@ def test_what_does_not_go_together_is_refused(start: Path, tmp_path: Path) -> No
     }.items():
         with pytest.raises(LeagueError, match=f"^{words}"):
             train(tmp_path, "smoke", *given.pop("sets", ()), **given)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="begin_with=.*: an exploiter begins from nothing"):
+    with pytest.raises(UsageError, match=r"begin_with=.*: an exploiter begins from nothing"):
         league.train(against=str(start), begin_with=start, store=tmp_path)
 
 
