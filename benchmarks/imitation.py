@@ -1,7 +1,7 @@
 """Does a run that begins with a clone of bots become stronger than one from nothing? A JSON line a seed and arm.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.imitation cards --from bot:curve --games 200 --minutes 3
-    OMP_NUM_THREADS=1 python -m benchmarks.imitation brawl --from bot:punisher --from bot:zoner --games 20 --minutes 3
+    OMP_NUM_THREADS=1 python -m benchmarks.imitation cards --from bot:curve --games 200 --minutes 2
+    OMP_NUM_THREADS=1 python -m benchmarks.imitation brawl --from bot:punisher --from bot:zoner --games 20 --minutes 2
 
 The small agent, in minutes of this process's CPU time, which other processes do not take from it: those in which the
 bots play and the clone learns are `begin`'s own. `scores` has the last weights' score in % against each bot; `clone` is
@@ -55,16 +55,21 @@ def scores(agent: str, given: argparse.Namespace, store: Path) -> dict[str, floa
     return found
 
 
+def tell(arm: str, seed: int, found: dict[str, Any]) -> None:
+    """Prints a line."""
+    print(json.dumps({"arm": arm, "seed": seed, **found}), flush=True)
+
+
 def main() -> None:
     """Three lines a seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("game")
     parser.add_argument("--from", dest="sources", action="append", required=True)
-    parser.add_argument("--games", type=int, default=400)
+    parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--minutes", type=float, default=6.0)
+    parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--judge", type=int, default=200, help="games against each bot")
+    parser.add_argument("--judge", type=int, default=100, help="games against each bot")
     parser.add_argument("--set", dest="sets", action="append", default=[], help="settings of both runs, laid over all")
     given = parser.parse_args()
     for seed in given.seeds:
@@ -78,10 +83,9 @@ def main() -> None:
             spent = time.process_time() - began
             own = {"seconds": round(spent), "accuracy": clone.accuracy, "most_frequent": clone.most_frequent}
             own |= {"decisions": clone.decisions, "scores": scores(str(start), given, store)}
-            arms = {"clone": own, "begin": train(given, seed, 60 * given.minutes - spent, store, start)}
-            arms["nothing"] = train(given, seed, 60 * given.minutes, store, None)
-            for arm, found in arms.items():
-                print(json.dumps({"game": given.game, "seed": seed, "arm": arm, **found}), flush=True)
+            tell("clone", seed, own)
+            tell("begin", seed, train(given, seed, 60 * given.minutes - spent, store, start))
+            tell("nothing", seed, train(given, seed, 60 * given.minutes, store, None))
 
 
 if __name__ == "__main__":

@@ -40,14 +40,17 @@ def played(meeting: Meeting, games: int, seed: int) -> Iterator[Demonstration]:
         UsageError: the game does not tell what its own bots play.
         SnapshotError: a network plays what is not legal.
     """
+    most = SEATS * MAX_PAIRS  # of which each is the first one of its row, and kept whole
     sides = combinations_with_replacement(range(len(meeting.sides)), SEATS)
-    parts = [(a, b, min(2 * MAX_PAIRS, games - at)) for a, b in sides for at in range(0, games, 2 * MAX_PAIRS)]
+    wanted = [(a, b, games * (SEATS if a == b else 1)) for a, b in sides]
+    parts = [(a, b, min(most, total - at)) for a, b, total in wanted for at in range(0, total, most)]
     seeds = np.random.SeedSequence([seed, 2]).generate_state(len(parts), np.uint64)
     pairings = [(a, b, count, int(own >> np.uint64(1))) for (a, b, count), own in zip(parts, seeds, strict=True)]
-    results = play_pairings(meeting, pairings, run="imitate", update=0, greedy=False, kept=2 * MAX_PAIRS)
-    for number, match in enumerate(results):
-        replay = replays.parse(match.replay, f"match {number}")
-        yield from decisions_of(Playback(replay, f"match {number}"), f"played {number}")
+    for number, match in enumerate(play_pairings(meeting, pairings, run="imitate", update=0, greedy=False, kept=most)):
+        if match.agents[0] == match.agents[1] and number % SEATS:
+            continue  # with its seats swapped it is the match before
+        where = f"match {number}"
+        yield from decisions_of(Playback(replays.parse(match.replay, where), where), where)
 
 
 def kept(store: Store, game: GameRecord, name: str, say: Callable[[str], None] | None) -> Iterator[Demonstration]:
@@ -113,7 +116,8 @@ def decisions_of(playback: Playback, match: str, seats: Sequence[int] = range(SE
     _add_told(playback, batch.actions[0], moments, before)
     if not playback.is_exact:
         raise LeagueError(f"{playback.where}: {playback.spec.name} plays another match here; record it again")
-    found = [_demonstration(match, moments[seat], playback.spec) for seat in seats]
+    group = f"seed {playback.replay.seed}"
+    found = [_demonstration(match, group, moments[seat], playback.spec) for seat in seats]
     return [each for each in found if each is not None]
 
 
@@ -130,7 +134,7 @@ def _add_told(playback: Playback, actions: npt.NDArray[Any], moments: list[list[
         own[-1][-1] = actions[seat].copy()
 
 
-def _demonstration(match: str, moments: Sequence[Sequence[Any]], spec: GameSpec) -> Demonstration | None:
+def _demonstration(match: str, group: str, moments: Sequence[Sequence[Any]], spec: GameSpec) -> Demonstration | None:
     """Moments (obs, whether it decides, mask, action) up to the last decision; None where there is none."""
     end = max((i + 1 for i, moment in enumerate(moments) if moment[1]), default=0)
     if not end:
@@ -138,7 +142,8 @@ def _demonstration(match: str, moments: Sequence[Sequence[Any]], spec: GameSpec)
     obs, decides, masks, actions = zip(*moments[:end], strict=True)
     nothing = np.zeros(spec.action.num_parts, spec.action.dtype)
     acted = np.stack([nothing if action is None else action for action in actions])
-    return Demonstration(match, np.stack(obs), np.array(decides), None if masks[0] is None else np.stack(masks), acted)
+    mask = None if masks[0] is None else np.stack(masks)
+    return Demonstration(match, group, np.stack(obs), np.array(decides), mask, acted)
 
 
 def of_columns(
@@ -249,7 +254,7 @@ def _read(columns: GivenColumns, spec: GameSpec, has_mask: bool) -> list[Demonst
     for (match, _), group in groupby(range(len(order)), lambda place: keys[order[place]][:2]):
         places = list(group)
         moments = [(obs[p], decides[p], None if mask is None else mask[p], actions[p]) for p in places]
-        found.append(_demonstration(match, moments, spec))
+        found.append(_demonstration(match, match, moments, spec))
     return [each for each in found if each is not None]
 
 

@@ -21,6 +21,8 @@ class Demonstration:
 
     match: str
     """Names the match: both of its seats have one name."""
+    group: str
+    """Names what is held out together: matches of one seed are alike."""
     obs: FloatArray  # (E, obs_size)
     decides: BoolArray  # (E,): a decision; else the seat looks on, in a game in turns (`Policy.watch`)
     mask: Mask | None  # (E, M), read where the seat decides; None: all is legal

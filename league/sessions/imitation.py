@@ -14,7 +14,7 @@ import torch
 from league import config as settings
 from league.arena.agents import check_seed, find_agent, gather, store_for
 from league.arena.demonstrations import PARQUET, REPLAYS, kept, of_columns, of_file, played
-from league.arena.games import enter
+from league.arena.games import need_game
 from league.arena.networks import described, make_policy
 from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
@@ -119,7 +119,7 @@ def imitate(
         say: receives a line about what is learned from, and one for each epoch.
 
     Raises:
-        UsageError: demonstrations of another layout or game, of fewer than two matches, or `out` is there already.
+        UsageError: demonstrations of another layout or game, of fewer than two seeds, or `out` is there already.
         ConfigError, StoreError, SnapshotError: as `league.train` and `league.evaluate`.
         LeagueError: a replay is damaged, or the loss is not finite.
     """
@@ -133,9 +133,7 @@ def imitate(
     check_games(games)
     check_number("epochs", epochs, 1, MAX_COUNT, "passes over the demonstrations")
     check_seed(seed)
-    name, given = enter(game, say), enter_parts(bots, policy=policy, say=say)
-    if name is None:
-        raise UsageError("game=None: a game is needed; pass its name, its address or its class")
+    name, given = need_game(game), enter_parts(bots, policy=policy, say=say)
     sets = [*given.sets, *as_words(overrides, agent, None), *([f"learner.device={device}"] if device else [])]
     config, spec, where, _ = settle("test50k", "fast", name, config_file, sets, store=store)
     check_encoder(config, spec)
@@ -222,14 +220,16 @@ def _gathered(demonstrations: str | Sequence[str] | Mapping[str, Any], wanted: W
 
 
 def _divided(found: Sequence[Demonstration], seed: int) -> tuple[list[Demonstration], list[Demonstration]]:
-    """What is learned from and what is held out: whole matches, drawn by the seed.
+    """What is learned from and what is held out: all matches of a game's seed together, drawn by the seed.
 
     Raises:
-        UsageError: there are fewer than two matches.
+        UsageError: there are fewer than two matches of different seeds.
     """
-    matches = list(dict.fromkeys(each.match for each in found))
-    if len(matches) < 2:
-        raise UsageError(f"demonstrations: {len(matches)} match, and one more is held out; name at least two matches")
-    order = np.random.default_rng([seed, 1]).permutation(len(matches))
-    apart = {matches[i] for i in order[: max(1, round(HELD_OUT * len(matches)))].tolist()}
-    return [x for x in found if x.match not in apart], [x for x in found if x.match in apart]
+    groups = list(dict.fromkeys(each.group for each in found))
+    if len(groups) < 2:
+        raise UsageError(
+            f"demonstrations: {len(groups)} match, or matches of one seed, and some are held out; name two that differ"
+        )
+    order = np.random.default_rng([seed, 1]).permutation(len(groups))
+    apart = {groups[i] for i in order[: max(1, round(HELD_OUT * len(groups)))].tolist()}
+    return [x for x in found if x.group not in apart], [x for x in found if x.group in apart]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import pytest
 import torch
 
 import league
-from league.arena.demonstrations import decisions_of, of_columns
+from league.arena.agents import find_agent, gather
+from league.arena.demonstrations import decisions_of, of_columns, played
 from league.arena.replays import Playback, read
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, UsageError
 from league.play.demonstrations import Demonstration, batch_of
 from league.sessions.folders import GUESTS
+from league.sessions.imitation import _divided
 from league.snapshots import Agent
 from league.snapshots.manifest import GameRecord
 from league.store.store import Store
@@ -99,8 +102,10 @@ def test_minibatches_repeat_the_last_decision_and_do_not_count_it() -> None:
     """And what a seat saw while it waited stands before the decision that followed."""
     spec = registry.spec("matrix", {}).action
     obs = np.arange(12, dtype=np.float32).reshape(4, 3)
-    short = Demonstration("a", obs[:1], np.array([True]), None, np.array([[2]], np.int32))
-    long = Demonstration("b", obs, np.array([False, True, False, True]), None, np.array([[0], [1], [0], [2]], np.int32))
+    short = Demonstration("a", "a", obs[:1], np.array([True]), None, np.array([[2]], np.int32))
+    long = Demonstration(
+        "b", "b", obs, np.array([False, True, False, True]), None, np.array([[0], [1], [0], [2]], np.int32)
+    )
     batch = batch_of([short, long], spec, torch.device("cpu"))
     assert batch.obs[0].tolist() == [[0, 1, 2]] * 2 and batch.obs[1].tolist() == [[3, 4, 5], [9, 10, 11]]
     assert batch.counts.tolist() == [[True, False], [True, True]] and batch.is_first.tolist() == [[True, False]] * 2
@@ -130,6 +135,19 @@ def test_a_sequence_is_what_the_steps_are(tmp_path: Path) -> None:
 
 
 # What it learns from
+
+
+def test_no_match_is_there_twice_or_on_both_sides(tmp_path: Path) -> None:
+    """Of an agent against itself each seed is played once; matches of one seed are held out together."""
+    meeting = gather(None, tuple(find_agent(None, f"bot:{name}") for name in ("nash", "random")), "kuhn", "cpu")
+    found = list(played(meeting, 4, seed=0))
+    by_match: dict[str, list[Demonstration]] = {}
+    for each in found:
+        by_match.setdefault(each.match, []).append(each)
+    assert len(by_match) == 12 and all(len(seats) == 2 for seats in by_match.values())
+    assert sorted(Counter(seats[0].group for seats in by_match.values()).values()) == [1] * 8 + [2] * 2
+    shown, held_out = _divided(found, 0)
+    assert len(shown) + len(held_out) == 24 and not {x.group for x in shown} & {x.group for x in held_out}
 
 
 @pytest.mark.parametrize("game", ["brawl", "cards", "matrix", "leduc"])
