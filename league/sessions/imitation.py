@@ -140,19 +140,33 @@ def imitate(
     game_id = registry.game_id(name, config.env.options)
     record = GameRecord.of(spec, game_id, config.env.options, registry.source(name))
     wanted = Wanted(config, spec, record, games, seed, given, store, say)
-    found = _gathered(demonstrations, wanted)
+    return _learned(_gathered(demonstrations, wanted), wanted, epochs, where, folder)
+
+
+def _learned(found: Sequence[Demonstration], wanted: Wanted, epochs: int, device: torch.device, folder: Path) -> Clone:
+    """The clone of those who made the demonstrations, written into a new folder."""
+    config, spec, seed = wanted.config, wanted.spec, wanted.seed
     shown, held_out = _divided(found, seed)
-    counts = [sum(each.decisions for each in some) for some in (found, held_out)]
-    matches = len({each.match for each in found})
-    say(f"{matches:,} matches, {counts[0]:,} decisions, of which {counts[1]:,} are held out")
-    prepare_training(where)
-    net = _first(config, spec, seed, where)
-    cloning = Cloning(net, spec.action, config.learner, np.random.default_rng(seed), where)
-    fit = cloning.learn(shown, held_out, epochs, say)
+    matches, decisions, apart = len({each.match for each in found}), _num_decisions(found), _num_decisions(held_out)
+    wanted.say(f"{matches:,} matches, {decisions:,} decisions, of which {apart:,} are held out")
+    prepare_training(device)
+    net = _first(config, spec, seed, device)
+    cloning = Cloning(net, spec.action, config.learner, np.random.default_rng(seed), device)
+    fit = cloning.learn(shown, held_out, epochs, wanted.say)
     frozen = snapshot_files.freeze(net.state_dict(), _about(folder.name, wanted, net))
     snapshot_files.write(folder, frozen)
-    figures = fit.epochs, fit.log_loss, fit.accuracy, fit.most_frequent
-    return Clone(str(folder), frozen.manifest.agent_id, name, matches, *counts, *figures)
+    return Clone(
+        str(folder),
+        frozen.manifest.agent_id,
+        spec.name,
+        matches,
+        decisions,
+        apart,
+        fit.epochs,
+        fit.log_loss,
+        fit.accuracy,
+        fit.most_frequent,
+    )
 
 
 def _first(config: Config, spec: GameSpec, seed: int, device: torch.device) -> Policy:
@@ -217,6 +231,10 @@ def _gathered(demonstrations: str | Sequence[str] | Mapping[str, Any], wanted: W
         wanted.say(f"playing {wanted.games:,} games of each two of {', '.join(s.label for s in sides.values())}")
         found += played(meeting, wanted.games, wanted.seed)
     return found
+
+
+def _num_decisions(some: Sequence[Demonstration]) -> int:
+    return sum(each.decisions for each in some)
 
 
 def _divided(found: Sequence[Demonstration], seed: int) -> tuple[list[Demonstration], list[Demonstration]]:
