@@ -18,6 +18,7 @@ import league
 from league.arena.agents import find_agent, gather
 from league.arena.demonstrations import decisions_of, of_columns, played
 from league.arena.replays import Playback, read
+from league.config import load
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, UsageError
 from league.play.demonstrations import Demonstration, batch_of
@@ -380,3 +381,13 @@ def test_a_league_may_begin_with_it_and_an_exploiter_does_not(start: Path, tmp_p
         overrides=["pool.snapshot_every=256", "pool.snapshot_every_after=256"],
     )  # fmt: skip
     assert store.snapshots(done.run)[0].agent_id != clone
+
+
+def test_the_divergence_decays_by_itself(tmp_path: Path) -> None:
+    """A run that names an agent to begin with, in a file or a call, has a schedule that ends at 0; others have none."""
+    (tmp_path / "own.toml").write_text('[learner]\nbegin_with = "START"\n')
+    path = ("learner", "begin_kl")
+    for found in (load(config_file=tmp_path / "own.toml"), load(overrides=["learner.begin_with=START"])):
+        moves = found.schedules[path]
+        assert moves.at(0) > moves.at(50_000) > moves.at(100_000) == moves.at(10_000_000) == 0.0
+    assert path not in load().schedules and not load().learner.begin_kl
