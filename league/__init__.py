@@ -1,7 +1,8 @@
 """A self-play league engine: train against your own past and scripted bots, rank everyone with error bars.
 
-`train`, `resume`, `Trainer`, `sweep`, `compare`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`, `report`,
-`leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the same.
+`train`, `resume`, `imitate`, `Trainer`, `sweep`, `compare`, `evaluate`, `tournament`, `gate`, `nashconv`, `watch`,
+`report`, `leaderboard`, `matchup`, `payoff`, `load`, `export`, `replay` are the library; the command `league` calls the
+same.
 `runs`, `metrics` and `query` read a store; `Callback` and `track` hear how a training goes (docs/python.md).
 """
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from league.sessions.app import resume, train
     from league.sessions.comparisons import compare
     from league.sessions.failures import replay
+    from league.sessions.imitation import imitate
     from league.sessions.sweeps import sweep
     from league.sessions.trainer import Trainer
     from league.store.exchange import imports, remove_import
@@ -47,6 +49,7 @@ __all__ = [
     "evaluate",
     "export",
     "gate",
+    "imitate",
     "imports",
     "leaderboard",
     "load",
@@ -75,6 +78,7 @@ _HOMES = {
     "resume": "league.sessions.app",
     "train": "league.sessions.app",
     "gate": "league.arena.gating",
+    "imitate": "league.sessions.imitation",
     "imports": "league.store.exchange",
     "metrics": "league.faces.notebook",
     "nashconv": "league.arena.equilibrium",

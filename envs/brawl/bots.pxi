@@ -255,11 +255,13 @@ cdef int32_t bot_keys(Match* m, int seat, const Game* g) noexcept nogil:
 cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept nogil:
     """The keys that this seat holds in this step, those that may do nothing left out.
 
-    A key that acts only on a new press is kept: it must be seen as held, and the rules keep it from acting.
+    A key that acts only on a new press is kept: it must be seen as held, and the rules keep it from acting. What a bot
+    holds that its mask allows is written into `actions`.
     """
     cdef Fighter* f = &m.fighters[seat]
     cdef int32_t keys = 0
     cdef int32_t controller = f.controller
+    cdef int32_t legal = legal_keys(f, m, g)
     cdef int k
     if controller == EXTERNAL:
         for k in range(NUM_KEYS):
@@ -268,4 +270,7 @@ cdef int32_t decide(Match* m, int seat, const Row* row, const Game* g) noexcept 
         keys = <int32_t>(draw(&f.rng) >> 54)
     elif controller != CONSTANT:
         keys = bot_keys(m, seat, g)
-    return keys & (legal_keys(f, m, g) | FRESH_ONLY)
+    if controller != EXTERNAL:
+        for k in range(NUM_KEYS):
+            row.actions[seat * NUM_KEYS + k] = ((keys & legal) >> k) & 1
+    return keys & (legal | FRESH_ONLY)

@@ -300,7 +300,7 @@ cdef struct Blow:
 
 cdef struct Row:  # where one match's arrays begin
     Match* match
-    const int32_t* actions    # (2, NUM_KEYS)
+    int32_t* actions          # (2, NUM_KEYS)
     const int16_t* controllers  # (2,)
     float* obs                # (2, 2 * HALF)
     float* final_obs          # (2, 2 * HALF)

@@ -33,6 +33,12 @@ cdef inline Action given_action(const Row* row) noexcept nogil:
     return a
 
 
+cdef inline void tell_action(const Row* row, const Action* a) noexcept nogil:
+    """Writes what the bot that is to act plays where the engine would have written it."""
+    cdef int32_t* told = row.actions + row.match.acting * NUM_PARTS
+    told[0], told[1], told[2], told[3] = a.kind, a.card, a.slot, a.target
+
+
 cdef inline void hand_over(const Row* row) noexcept nogil:
     """Tells the match who plays."""
     row.match.keepers[0].controller = row.controllers[0]
@@ -64,6 +70,7 @@ cdef void step_row(const Row* row, const Game* g) noexcept nogil:
     hand_over(row)
     if bot != EXTERNAL:
         a = choose(m, bot, g)
+        tell_action(row, &a)
     else:
         a = given_action(row)
         if not is_legal(m, &a, g):

@@ -171,7 +171,7 @@ cdef struct Action:
 
 cdef struct Row:  # where one match's arrays begin
     Match* match
-    const int32_t* actions    # (2, NUM_PARTS)
+    int32_t* actions          # (2, NUM_PARTS)
     const int16_t* controllers  # (2,)
     float* obs                # (2, OBS)
     float* final_obs          # (2, OBS)

@@ -277,6 +277,7 @@ class MatrixBatch:
             [given, np.floor(unit * size), np.searchsorted(self._cumulative, unit, side="right")],
             default=0,
         )
+        self.actions[:, :, 0] = action
         return action.astype(np.int32)
 
     def _observe(self, out: npt.NDArray[np.float32]) -> None:

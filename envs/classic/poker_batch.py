@@ -210,7 +210,9 @@ class PokerBatch:
         drawn = (unit[:, :, None] * chances[:, :, -1:] >= chances).sum(axis=2)
         chosen = np.where(by_engine, given, drawn)[:, :, None]
         is_legal = np.take_along_axis(self.mask, chosen, axis=2)
-        return np.where(is_legal, chosen, self.mask.argmax(axis=2, keepdims=True))[:, :, 0].astype(np.int32)
+        action = np.where(is_legal, chosen, self.mask.argmax(axis=2, keepdims=True))
+        np.copyto(self.actions, action, where=~by_engine[:, :, None], casting="unsafe")
+        return action[:, :, 0].astype(np.int32)
 
     def _observe(self, out: FloatArray) -> None:
         """Writes what both seats see (B, 2, 2 half), and what is legal."""

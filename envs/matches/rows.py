@@ -242,11 +242,10 @@ class RowBatch:
                 else:
                     actions.append(self._ask(row, seat, who[seat]))
             chosen.append(actions)
-        if self.spec.public_actions:
-            for number, actions in zip(numbers, chosen, strict=True):
-                for seat, action in zip(self._rows[number].to_act, actions, strict=True):
-                    if action is not None:
-                        self.actions[number, seat] = self._choices.flat(action)
+        for number, actions in zip(numbers, chosen, strict=True):
+            for seat, action in zip(self._rows[number].to_act, actions, strict=True):
+                if action is not None:
+                    self.actions[number, seat] = self._choices.flat(action)
         return chosen
 
     def _read(self, action: Any) -> Any:

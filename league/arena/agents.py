@@ -263,10 +263,11 @@ def gather(
     device: str,
     say: Callable[[str], None] | None = None,
     given: Given = NOTHING,
+    game: GameRecord | None = None,
 ) -> Meeting:
     """Loads the agents, and the game that all play as this league has it.
 
-    say, given: as for `meet`.
+    say, given: as for `meet`. game: the one that they must play, registered; None: theirs.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.
@@ -277,7 +278,13 @@ def gather(
         for n in sides
         if n.folder is not None
     }
-    game = _common_game([manifest for manifest, _ in nets.values()], env, say)
+    theirs = _common_game([manifest for manifest, _ in nets.values()], env, say) if nets or game is None else game
+    if game is not None and theirs.game_id != game.game_id:
+        raise UsageError(
+            f"the agents play {theirs.name} {theirs.game_id[:8]}, and {game.name} {game.game_id[:8]} is wanted; name"
+            f" agents of that game, or set its options as theirs are with --set env.OPTION=VALUE"
+        )
+    game = theirs
     for manifest, _ in nets.values():
         need_agreement(manifest)
     spec = registry.spec(game.name, game.options)
@@ -305,11 +312,17 @@ def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: i
 
 @phase("meet")
 def play_pairings(
-    meeting: Meeting, pairings: Sequence[tuple[int, int, int, int]], *, run: str, update: int, greedy: bool
+    meeting: Meeting,
+    pairings: Sequence[tuple[int, int, int, int]],
+    *,
+    run: str,
+    update: int,
+    greedy: bool,
+    kept: int = 1,
 ) -> list[MatchResult]:
     """Plays (A, B, games, seed) for two indices of `meeting.sides` each, all in one batch (`play.evaluation.play`).
 
-    The first match of each is kept whole.
+    The first `kept` matches of each are kept whole.
     """
     game = meeting.game
 
@@ -334,7 +347,7 @@ def play_pairings(
         update=update,
         greedy=greedy,
         make_stack=stack,
-        recording=Recording(1, game.model_dump(mode="json")),
+        recording=Recording(kept, game.model_dump(mode="json")),
     )
     for line in [line for bot in own.values() for _, line in bot.take_notes()]:
         if meeting.say is not None:

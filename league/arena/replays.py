@@ -293,7 +293,8 @@ class Playback:
                     raise self._other(f"seat {seat} has {len(own):,} decisions and needs more")
                 actions[seat] = own[used[seat]]
                 used[seat] += 1
-            batch.actions[0] = actions
+            is_net = batch.controllers[0] == EXTERNAL
+            batch.actions[0, is_net] = actions[is_net]  # what a native bot has played stays
             deciding = batch.to_act[0].copy() if isinstance(batch, Turns) else np.ones(SEATS, np.bool_)
             yield ReplayMoment(step, batch, deciding, actions)
             tape.before()

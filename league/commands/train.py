@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,7 @@ from league.commands.options import (
     DeviceOption,
     GameOption,
     OnOption,
+    Output,
     PoliciesOption,
     PolicyOption,
     PresetOption,
@@ -75,6 +77,15 @@ def train(
         str | None,
         typer.Option("--learner", metavar="NAME", help="Only this learner of the league, in a process of its own."),
     ] = None,
+    begin_with: Annotated[
+        str | None,
+        typer.Option(
+            "--begin-with",
+            metavar="AGENT",
+            help="Begin with its weights, and near it: a folder of `league imitate`, or RUN@STEP.",
+            autocompletion=completion.agents,
+        ),
+    ] = None,
     on: OnOption = None,
     ranks: RanksOption = None,
 ) -> None:
@@ -104,6 +115,7 @@ def train(
             fresh=fresh,
             league=league,
             learner=learner,
+            begin_with=begin_with,
             on=on,
             store=output.store,
             callback=[callback, trackers],
@@ -254,6 +266,59 @@ def exploit(
             callback=[callback, trackers],
         )
     _finish(result, output, callback)
+
+
+@subcommand(PANEL)
+def imitate(
+    output: Output,
+    game: Annotated[
+        str,
+        typer.Argument(metavar="GAME", help="A name, game.py[:NAME] or an address.", autocompletion=completion.games),
+    ],
+    sources: Annotated[
+        list[str],
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="An agent that plays now, replays[:NAME], FILE.replay or FILE.parquet; repeatable.",
+            autocompletion=completion.agents,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="A new folder; names the agent.")],
+    games: Annotated[int, count_option("--games", help="Games of each two named agents, an even number.")] = 200,
+    epochs: Annotated[int, count_option("--epochs", help="Most passes over the demonstrations.")] = 50,
+    seed: SeedOption = 0,
+    agent: AgentOption = None,
+    device: DeviceOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    bot: BotOption = None,
+    policy: PolicyOption = None,
+) -> None:
+    """Train a network to decide as recorded players did, for `league train --begin-with`."""
+    from league.printing.answers import print_clone
+    from league.sessions.imitation import imitate
+
+    clone = imitate(
+        game,
+        sources,
+        out,
+        games=games,
+        epochs=epochs,
+        seed=seed,
+        agent=agent,
+        config_file=config,
+        overrides=overrides or (),
+        bots=bot,
+        policy=policy,
+        device=device,
+        store=output.store,
+        say=output.say,
+    )
+    if output.as_json:
+        print_json(clone)
+    else:
+        print_clone(clone)
 
 
 def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback, Callback]:

@@ -112,6 +112,8 @@ def load(
         merge(merged, table)
     merge(merged, sizes or {})
     merge(merged, stage_layer(source, stage))
+    if _begins_with(layer, file_layer, sets):
+        merge(merged, read_sections(source["begun"], "begun"))
     merge(merged, layer)
     merge(merged, file_layer)
     for section, key, value in sets:
@@ -120,6 +122,12 @@ def load(
         else:
             put(merged, section, key, value)
     return validate(nest_env(merged))
+
+
+def _begins_with(layer: Layer, file_layer: Layer, sets: Iterable[tuple[str, str, Any]]) -> bool:
+    """Whether a call names the agent that its learner begins with."""
+    named = [table.get("learner", {}).get("begin_with") for table in (layer, file_layer)]
+    return any([*named, *(value for section, key, value in sets if (section, key) == ("learner", "begin_with"))])
 
 
 def game_of(

@@ -166,6 +166,11 @@ class LearnerConfig(Section):
     """Weight of the entropy bonus."""
     magnet: NotNegative
     """Weight of the KL divergence to a slowly moving copy of the policy, in sizes of a return a nat; 0 has none."""
+    begin_with: str
+    """The agent whose weights the learner begins with, a folder or RUN@STEP (`--begin-with`), which a run's settings
+    name by its hash; empty: none."""
+    begin_kl: NotNegative
+    """Weight of the KL divergence to that agent, which stays as it is, in sizes of a return a nat; 0 has none."""
     opponent_prediction: NotNegative
     """Weight of a loss by which the opponent encoder learns to predict what the opponent does next; 0 has none."""
     max_gradient_norm: Positive
@@ -420,7 +425,7 @@ SECTIONS: dict[str, type[Section] | None] = {
 MOVING: dict[str, tuple[str, ...]] = {
     "learner": (
         *("learning_rate", "rate_share", "gamma", "gae_lambda", "clip", "value_coefficient", "entropy_coefficient"),
-        *("max_gradient_norm", "adaptive_kl", "segments", "minibatch_size", "epochs"),
+        *("begin_kl", "max_gradient_norm", "adaptive_kl", "segments", "minibatch_size", "epochs"),
     ),
     "pool": ("recent_window",),
 }

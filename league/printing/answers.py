@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from league.faces.report import WrittenReport
     from league.sessions.exploitability import Exploit
     from league.sessions.failures import ReplayedFailure as Shown
+    from league.sessions.imitation import Clone
     from league.sessions.plans import TrainResult
     from league.store.exchange import Imported
 
@@ -96,6 +97,17 @@ def print_exploit(r: Exploit) -> None:
             f"no weakness of {r.agent} found: the interval does not exclude {even}, so its exploitability is at least"
             f" 0; more --steps, --games or another --seed may find one"
         )
+
+
+def print_clone(clone: Clone) -> None:
+    """What a clone learned from, and how well it decides in the matches held out."""
+    told = f"log-loss {clone.log_loss:.3f} nats"
+    if clone.accuracy is not None and clone.most_frequent is not None:
+        told = f"accuracy {clone.accuracy:.1%} (the most frequent action: {clone.most_frequent:.1%}), {told}"
+    print_prose(
+        f"{clone.out}: learned from {clone.matches:,} matches in {clone.epochs} epochs; on {clone.held_out:,} decisions"
+        f" held out of {clone.decisions:,}: {told}"
+    )
 
 
 def print_film(f: Film) -> None:

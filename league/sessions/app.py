@@ -47,6 +47,7 @@ def train(
     against: str | None = None,
     games: int | None = None,
     own_weights: bool = False,
+    begin_with: str | Path | None = None,
     store: str | Path = DEFAULT_STORE,
     callback: Callback | Sequence[Callback] | None = None,
 ) -> TrainResult:
@@ -83,6 +84,8 @@ def train(
             measures it in fresh matches: a lower bound of the agent's exploitability.
         games: the fresh matches of an exploiter, an even number; 400 if not given.
         own_weights: the exploiter begins with the agent's weights, and finds in few steps what a fresh one finds late.
+        begin_with: begins with the weights of this agent, such as a clone (`league.imitate`): a folder or RUN@STEP. A
+            KL divergence holds the learner near it, by the schedule `learner.begin_kl`. The run keeps a copy of it.
         store: the folder that has the run's folder, and those of others.
         callback: a callback, or several.
 

@@ -140,7 +140,7 @@ class FileArtifactStore:
             SnapshotError: one is missing or damaged, or the disk refuses.
         """
         game_id, parts = self.row.game_id, self.config.parts.bots
-        for manifest in keep(self.folder, self.config.pool):
+        for manifest in keep(self.folder, self.config):
             label = f"{manifest.run}@{manifest.step}"
             self.rows.add_agent(AgentRow(manifest.agent_id, "import", label, game_id))
         for bot in self.bots:
@@ -213,7 +213,7 @@ class FileArtifactStore:
         self._unpacked[manifest.agent_id] = Frozen(manifest, told["weights"])
 
     def _path(self, agent_id: str) -> Path:
-        if agent_id in self.guests:
+        if agent_id in (*self.guests, self.config.learner.begin_with):
             self._paths[agent_id] = self._guest(agent_id)
         elif agent_id not in self._paths:
             self._paths |= {row.agent_id: self.store.path / row.path for row in self._known()}

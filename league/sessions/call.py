@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -38,6 +39,7 @@ REFUSED = {
         "config_file": "an exploiter has the settings of the agent that it exploits; use `overrides`",
         "sampler": "an exploiter meets one agent and has none; leave it out",
         "fresh": "an exploiter of a new name begins at step 0 anyway; leave it out",
+        "begin_with": "an exploiter begins from nothing, or with its agent's weights by `own_weights`; leave it out",
     },
 }
 """Keyword -> keywords that it refuses, and why."""
@@ -68,6 +70,7 @@ class Call:
     against: str | None = None
     games: int | None = None
     own_weights: bool = False
+    begin_with: str | Path | None = None
     resumes: str = ""
     """The run, league or exploiter that goes on; empty: a new one begins."""
     at: int | None = None
@@ -118,4 +121,5 @@ class Call:
 
     def sets(self, given: Given) -> list[str]:
         """All settings that lie over a stage and a preset: its parts', its own, and the device."""
-        return [*given.sets, *self.words, *([f"learner.device={self.device}"] if self.device else [])]
+        begins = [] if self.begin_with is None else [f"learner.begin_with={json.dumps(str(self.begin_with))}"]
+        return [*begins, *given.sets, *self.words, *([f"learner.device={self.device}"] if self.device else [])]

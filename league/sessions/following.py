@@ -31,6 +31,7 @@ from league.runtime.trees import from_bytes, to_bytes
 from league.sessions.artifacts import FileArtifactStore
 from league.sessions.call import Call
 from league.sessions.callbacks import callbacks_of
+from league.sessions.external_agents import kept_ids
 from league.sessions.plans import Plan, TrainResult
 from league.sessions.settling import settle
 from league.sessions.wiring import new_row, wire
@@ -39,7 +40,7 @@ from league.store.store import Store
 from league.training.run import Run
 from league.training.together import END, follow
 from league.training.training import Training
-from league.types import BOT_PREFIX, Source
+from league.types import Source
 
 START = "start"
 """What rank 0 orders first, before the training."""
@@ -124,7 +125,7 @@ def send_start(plan: Plan, run: Run, state: dict[str, Any] | None) -> None:
     """Sends the other ranks what they begin with: the run, its first weights or its state, and the nets it meets."""
     assert run.ranks is not None
     live = state["pool"]["live"] if state else []
-    guests = [agent for agent in run.artifacts.guests if not agent.startswith(BOT_PREFIX)]
+    guests = kept_ids(plan.config)
     row = plan.row
     told = {
         "run": [row.run, row.seed, row.stage, row.fingerprint, row.preset, row.game],

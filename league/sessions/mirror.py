@@ -71,7 +71,7 @@ class Courier(ClusterActor):
                     stack.enter_context(locks.alone(run, folder))
                     self._locks[run] = stack.pop_all()
             if token:  # agents from elsewhere are seen where the store is
-                keep(folder, settings.of_run(run, Store.open(self._store).find_run(run).config).pool)
+                keep(folder, settings.of_run(run, Store.open(self._store).find_run(run).config))
                 (folder / STOP).unlink(missing_ok=True)  # it asked an earlier process
         except LeagueError as error:
             return str(error)

@@ -145,6 +145,7 @@ def check_settings(config: Config, spec: GameSpec) -> None:
     updates.check_rewards(config, spec)
     check_mix(config, spec)
     check_encoder(config, spec)
+    check_begin(config)
     check_quickly(config.env.name, config.env.options)
     curriculum.check(config, spec)
     try_parts(config, spec)
@@ -166,6 +167,20 @@ def check_encoder(config: Config, spec: GameSpec) -> None:
         raise ConfigError(
             f"learner.opponent_prediction={config.learner.opponent_prediction:g}: agent.opponent_encoder=false leaves"
             " no encoder that could learn by it; set one of them otherwise"
+        )
+
+
+def check_begin(config: Config) -> None:
+    """Refuses a divergence to an agent where the learner begins with none.
+
+    Raises:
+        ConfigError: with what would do.
+    """
+    is_moving = ("learner", "begin_kl") in config.schedules
+    if (config.learner.begin_kl or is_moving) and not config.learner.begin_with:
+        raise ConfigError(
+            f"learner.begin_kl={config.learner.begin_kl:g}: the learner begins with no other agent; name one with"
+            f" --begin-with AGENT, or leave it out"
         )
 
 

@@ -53,7 +53,7 @@ class Trainer:
 
     Args:
         stage, preset, agent, env, run, steps, seed, device, config_file, overrides: as for `league.train`.
-        bots, sampler, policy, fresh, store, callback: likewise.
+        bots, sampler, policy, fresh, begin_with, store, callback: likewise.
 
     Raises:
         ConfigError, StoreError: as `league.train`; nothing has been written.
@@ -77,6 +77,7 @@ class Trainer:
         sampler: object = None,
         policy: object = None,
         fresh: bool = False,
+        begin_with: str | Path | None = None,
         store: str | Path = DEFAULT_STORE,
         callback: Callback | Sequence[Callback] | None = None,
     ) -> None:

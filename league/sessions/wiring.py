@@ -39,8 +39,8 @@ def wire(plan: Plan) -> Run:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(row.seed if plan.first_weights is None else plan.first_weights)
         policy = networks.make_policy(config, artifacts.spec)
-    if plan.begins_as:
-        cast(torch.nn.Module, policy).load_state_dict(artifacts.load_policy(plan.begins_as).state_dict())
+    if begins_as := plan.begins_as or config.learner.begin_with:
+        cast(torch.nn.Module, policy).load_state_dict(artifacts.load_policy(begins_as).state_dict())
     cast(torch.nn.Module, policy).to(plan.device)
     return Run(
         name=row.run,

@@ -19,7 +19,7 @@ import duckdb
 import numpy.typing as npt
 from pydantic import Field
 
-from league.errors import StoreError
+from league.errors import StoreError, UsageError
 from league.runtime.disk import sync, temporary_beside
 from league.runtime.phases import phase
 from league.store.codec import KINDS, Columns, as_arrays, encoded, quoted_name, rule_of
@@ -75,6 +75,20 @@ def rows_of(folder: Path, kind: str, segments: Sequence[Segment]) -> list[Column
 def _read(folder: Path, kind: str, segments: Sequence[Segment]) -> str:
     files = ", ".join(pattern(folder / ROWS / segment.name) for segment in segments)
     return f"SELECT {', '.join(map(quoted_name, KINDS[kind]))} FROM read_parquet([{files}])"
+
+
+def read_columns(path: Path) -> Columns:
+    """The columns of a Parquet file that a user has, by name: a value for each row, None where there is none.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        found = _engine().execute(f"FROM read_parquet({pattern(path)})")
+        names = [name for name, *_ in found.description or ()]
+        return dict(zip(names, zip(*found.fetchall(), strict=True), strict=False))
+    except duckdb.Error as error:
+        raise UsageError(f"{path}: no Parquet file that can be read ({first_line(error)}); write it again") from None
 
 
 def sync_rows(path: Path) -> None:

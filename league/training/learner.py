@@ -73,6 +73,8 @@ class Learner:
         self.returns = ReturnSize()
         """By whose size rewards are divided; values are in its units."""
         self._magnet = Magnet(policy) if config.magnet else None
+        self._begun = Magnet(policy) if config.begin_with else None
+        """What the learner began with (`learner.begin_with`), which it is given with: a magnet that does not move."""
         self._has_statistics = isinstance(policy, Standardising) and getattr(policy, "standardise", policy) is not None
         """Whether the network keeps statistics of observations; an `ActorCritic` may have nothing to standardise."""
         self._kept = LastFinite(self._parameters, self.optimizer)
@@ -143,10 +145,11 @@ class Learner:
             lam=config.gae_lambda,
         )
         targets = advantages + whole.value
-        if self._magnet is not None:
-            of_magnet = self._of_magnet(self._magnet, rollout)
-            of_magnet = of_magnet if ranks is None else ranks.whole(of_magnet, rollout.segments)
-            advantages = advantages - config.magnet * (whole.log_prob - of_magnet)
+        for weight, magnet in ((config.magnet, self._magnet), (config.begin_kl, self._begun)):
+            if weight and magnet is not None:
+                of_magnet = self._of_magnet(magnet, rollout)
+                of_magnet = of_magnet if ranks is None else ranks.whole(of_magnet, rollout.segments)
+                advantages = advantages - weight * (whole.log_prob - of_magnet)
         normalised = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         if ranks is None:
             lesson = UpdateData(rollout, normalised, targets)

@@ -207,13 +207,14 @@ class MatchBatch(Protocol):
     The arrays are allocated once and written in place; hold them, do not re-read them. A match that ends in a step
     is restarted in the same step: `terminated` or `truncated` and `result` speak of the match that ended, `final_obs`
     is its last observation, `obs` and `mask` are already the next match's first. A match's seed follows from its
-    row's previous seed alone, so two rows reset with one seed play the same seeds in the same order.
+    row's previous seed alone, so two rows reset with one seed play the same seeds in the same order. A game may write
+    into `actions` what its native bots played, so that they can be imitated.
     """
 
     spec: GameSpec
     num_rows: int
     obs: FloatArray  # (B, S, obs_size)
-    actions: npt.NDArray[Any]  # (B, S, A) of ActionSpec.dtype, written by the engine; ignored where a native bot plays
+    actions: npt.NDArray[Any]  # (B, S, A) of ActionSpec.dtype, written by the engine; not read where a native bot plays
     mask: Mask | None  # (B, S, M), legal now; None when everything always is
     reward_terms: FloatArray  # (B, S, R), unweighted
     terminated: BoolArray  # (B,)
