@@ -14,6 +14,8 @@ from typing import Any
 
 PLAYER = ("draw.js", "player.js")
 """The scripts of a match's player."""
+PLAIN_KEYS = {"up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "jump": " "}
+"""Key of a game -> key of the keyboard, as browsers call it, where the game names no other."""
 
 
 def packed(found: Mapping[str, Any]) -> str:
