@@ -192,13 +192,16 @@ class Rounds:
         str,
         typer.Option(
             metavar="FORMAT",
-            help="round-robin; gauntlet: the first against the others; adaptive: the most informative games.",
-            autocompletion=completion.words("round-robin", "gauntlet", "adaptive"),
+            help="round-robin; gauntlet: the first against the others; double-elimination: two lost matches and an"
+            " agent is out; adaptive: the most informative games.",
+            autocompletion=completion.words("round-robin", "gauntlet", "double-elimination", "adaptive"),
         ),
     ] = "round-robin"
     games: Annotated[
         int | None,
-        count_option("--games", help="round-robin, gauntlet: games per pair, an even number; 20 if not given."),
+        count_option(
+            "--games", help="Games of a pair, or of a double elimination's match, an even number; 20 if not given."
+        ),
     ] = None
     seeds: Annotated[
         int | None,
@@ -247,7 +250,7 @@ def tournament(
     seed: SeedOption = 0,
     on: OnOption = None,
 ) -> None:
-    """Play many agents against each other: round robin, gauntlet, or the most informative games."""
+    """Play many agents against each other: round robin, gauntlet, double elimination, or the most informative games."""
     from league.arena.tournaments import tournament
     from league.printing.bars import Bar
     from league.printing.standings import print_tournament
