@@ -247,6 +247,9 @@ def tournament(
     newest: Annotated[int | None, typer.Option(metavar="N", help="Only the newest N snapshots of each --run.")] = None,
     bots: Annotated[bool, flag("--bots", help="Add all bots of the game.")] = False,
     pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the results as a page, a new file .html.")
+    ] = None,
     seed: SeedOption = 0,
     on: OnOption = None,
 ) -> None:
@@ -254,7 +257,10 @@ def tournament(
     from league.arena.tournaments import tournament
     from league.printing.bars import Bar
     from league.printing.standings import print_tournament
+    from league.store.files import check_new
 
+    if out is not None:
+        check_new(out, "--out")  # before hours of games
     with Bar(output.quiet) as bar:
         result = tournament(
             agents or (),
@@ -273,6 +279,9 @@ def tournament(
         print_json(asdict(result) | {"wanted": wanted})
     else:
         print_tournament(result, pairs=pairs)
+    if out is not None:
+        result.save(out)
+        output.say(f"the results are in {out}")
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
