@@ -1,13 +1,12 @@
 """What `league export --format page` writes beside `agent.onnx`: a page in which a person plays, and a check of it.
 
-The page's own form of the rules is in `page/`; `check.json` has matches recorded here, which the page plays again.
+The rules in JavaScript are `league.envs.browser`'s; `check.json` has matches, recorded here, which the page plays again.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +18,7 @@ import torch
 from league.arena.games import find_again
 from league.arena.templates import PLAIN_KEYS
 from league.envs import registry
+from league.envs.browser import GAMES, browser_rules
 from league.errors import UsageError, shown
 from league.policies.actor_critic import ActorCritic
 from league.policies.decision import NEXT, Decision
@@ -27,8 +27,6 @@ from league.snapshots.manifest import Manifest
 from league.types import SEATS
 
 SHARED = {"index.html": "static.html", "static.js": "static.js", "draw.js": "draw.js", "player.css": "player.css"}
-SCRIPTS = {"brawl": ("brawl.js", "brawl_frame.js"), "openspiel-connect_four": ("connect_four.js",)}
-"""Game -> its own scripts, that which the page opens first."""
 MATCHES = 2
 """Recorded for the check."""
 
@@ -39,31 +37,30 @@ def page_files(manifest: Manifest, snapshot: Path) -> dict[str, bytes]:
     Raises:
         UsageError: no page has this game's rules.
     """
-    name = manifest.game.name
-    if name not in SCRIPTS:
+    game, agent = manifest.game, f"{manifest.run}@{manifest.step}"
+    rules = browser_rules(game.name, game.options)
+    if rules is None:
         raise UsageError(
-            f"format=page: a page has the rules of brawl and openspiel:connect_four, not {shown(name)};"
-            " pass --format onnx"
+            f"format=page: a page has the rules of {' and '.join(GAMES)}, not {shown(game.name)}; pass --format onnx"
         )
+    find_again(game.name, game.came_from, agent)
     folder = resources.files("league.arena").joinpath("page")
-    found = {file: folder.joinpath(part).read_bytes() for file, part in SHARED.items()}
-    found |= {script: folder.joinpath(script).read_bytes() for script in SCRIPTS[name]}
+    found = {file: folder.joinpath(part).read_bytes() for file, part in SHARED.items()} | rules.read()
     about: dict[str, Any] = {
-        "agent": f"{manifest.run}@{manifest.step}",
-        "words": "brawl, in this browser alone" if _is_brawl(manifest) else "connect four: click a column",
-        "script": SCRIPTS[name][0],
+        "agent": agent,
+        "words": rules.words,
+        "script": rules.scripts[0],
         "isKeys": manifest.spec["action"]["kind"] == "multi_binary",
-        "data": _brawl(manifest.game.options) if _is_brawl(manifest) else {},
+        "data": rules.data | {"keyboard": PLAIN_KEYS | rules.data.get("keyboard", {})},
     }
-    find_again(name, manifest.game.came_from, about["agent"])
-    matches = record(manifest, snapshot, range(MATCHES))
+    matches = record(manifest, snapshot, range(MATCHES), by_seed=rules.by_seed)
     return found | {"game.json": _json(about), "check.json": _json({"matches": matches})}
 
 
-def record(manifest: Manifest, snapshot: Path, seeds: range) -> list[dict[str, Any]]:
+def record(manifest: Manifest, snapshot: Path, seeds: range, *, by_seed: bool) -> list[dict[str, Any]]:
     """Matches of the agent against itself: of each decision what it saw, its log-probabilities, its likeliest action.
 
-    What is played is drawn, so that the matches lead to many states.
+    What is played is drawn, so that the matches lead to many states. by_seed: see `BrowserRules`.
     """
     _, policy = load_policy(snapshot)
     decision = Decision(cast(ActorCritic, policy)).eval()
@@ -73,8 +70,7 @@ def record(manifest: Manifest, snapshot: Path, seeds: range) -> list[dict[str, A
         rng = np.random.default_rng(seed)
         batch.reset(np.array([seed], np.uint64))
         memories = [decision.initial_inputs(1) for _ in range(SEATS)]
-        # brawl's rules begin by the seed, connect four's by the seat of the first player
-        begins, steps = seed if _is_brawl(manifest) else int(batch.obs[0, 0, -1]), list[dict[str, Any]]()
+        begins, steps = seed if by_seed else int(batch.obs[0, 0, -1]), list[dict[str, Any]]()
         while not steps or not (batch.terminated[0] or batch.truncated[0]):
             acting = batch.to_act[0] if hasattr(batch, "to_act") else np.ones(SEATS, np.bool_)
             decided, actions = [], list[Any]([None] * SEATS)
@@ -107,24 +103,6 @@ def _decide(
 
 def _packed(numbers: npt.NDArray[np.float32]) -> str:
     return base64.b64encode(numbers.astype("<f4").tobytes()).decode()
-
-
-def _is_brawl(manifest: Manifest) -> bool:
-    return manifest.game.name == "brawl"
-
-
-def _brawl(options: dict[str, Any]) -> dict[str, Any]:
-    """Brawl's numbers, as `brawl.js` reads them."""
-    from league.envs.brawl import env, moves
-
-    return {
-        "rules": asdict(env.rules_of(env.Options(**options))),
-        "strikes": [asdict(strike) for strike in moves.STRIKES],
-        "starts": [[moves.IDS[f"{weapon}.{kind}"] for kind in moves.KINDS] for weapon in moves.WEAPONS],
-        "taunt": moves.IDS[moves.TAUNT],
-        "keys": env.KEYS,
-        "keyboard": PLAIN_KEYS | env.KEYBOARD,
-    }
 
 
 def _json(found: Any) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 from itertools import groupby
+from pathlib import Path
 
 from league.arena.templates import filled
 from league.arena.tournament_results import BracketMatch, Encounter, Standing, TournamentResult
 from league.errors import one_line
+from league.store.files import new_file
 
 WHY = {
     "reached": "ended when what was wanted was known",
@@ -17,6 +19,17 @@ WHY = {
 }
 MOST_IN_GRID = 64
 """Entrants whose meetings are shown as a grid; of more those that stand highest."""
+
+
+def save(result: TournamentResult, out: Path) -> None:
+    """Writes the page into a new file.
+
+    Raises:
+        UsageError: something is at `out`.
+        LeagueError: the disk or the folder refuses.
+    """
+    with new_file(out, "--out") as draft:
+        draft.write_text(page(result), encoding="utf-8")
 
 
 def page(result: TournamentResult) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from league.boards import plots
 from league.maths.ratings import Difference, Unit
 from league.maths.record import Record
-from league.store.files import new_file
 from league.store.rows import Sampling
 from league.types.results import Grid, Result
 
@@ -138,18 +136,6 @@ class TournamentResult(Result):
         return plots.ratings(
             f"{self.game}: {self.format}, {self.games:,} games", rated, held=self.anchor, unit=self.unit
         )
-
-    def save(self, out: str | Path) -> None:
-        """Writes it as one page for a browser, which needs no script and no network, into a new file.
-
-        Raises:
-            UsageError: something is at `out`.
-            LeagueError: the disk or the folder refuses.
-        """
-        from league.arena.tournament_page import page  # which draws what stands here
-
-        with new_file(Path(out), "--out") as draft:
-            draft.write_text(page(self), encoding="utf-8")
 
     def __repr__(self) -> str:
         return f"TournamentResult({self.game}, {len(self.standings)} agents, {self.games:,} games, {self.ended})"

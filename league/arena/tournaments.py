@@ -22,6 +22,7 @@ from league.arena.agents import (
 from league.arena.cluster import PARTS, players
 from league.arena.entrants import enter, with_submissions
 from league.arena.tournament_games import Played, play_all, play_bracket
+from league.arena.tournament_page import save
 from league.arena.tournament_results import (
     ContrastEstimate,
     Encounter,
@@ -38,6 +39,7 @@ from league.play.seats import FORFEIT
 from league.play.summaries import check_games, distinct
 from league.runtime.phases import advance
 from league.runtime.process import settings_kept
+from league.store.files import check_new
 from league.store.store import Store
 from league.types import SEATS
 
@@ -85,6 +87,7 @@ def tournament(
     policy: object = None,
     device: str = "auto",
     on: str | None = None,
+    out: str | Path | None = None,
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
 ) -> TournamentResult:
@@ -116,6 +119,7 @@ def tournament(
         policy: as for `league.evaluate`.
         device, store: as for `league.arena.evaluations.evaluate`.
         on: a Ray cluster whose cores play, as of `league.train`; its size does not change the games.
+        out: a new file for a page of the results, which needs no script and no network.
         say: receives a line at the beginning and for each batch.
 
     Raises:
@@ -125,6 +129,8 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
+    if out is not None:
+        check_new(Path(out), "--out")  # before hours of games
     agents, own_bots = with_submissions(agents, own_bots)
     words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
     opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
@@ -144,7 +150,10 @@ def tournament(
         rows = None if opened is None else stack.enter_context(opened.evaluations())
         played = Played(opened, rows, meeting, seed, greedy, how, size)
         ended, number = _play(played, format, objective, num_seeds, games, say)
-    return _result(played, format, ended, objective, number)
+    result = _result(played, format, ended, objective, number)
+    if out is not None:
+        save(result, Path(out))
+    return result
 
 
 def _play(

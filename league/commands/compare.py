@@ -257,10 +257,7 @@ def tournament(
     from league.arena.tournaments import tournament
     from league.printing.bars import Bar
     from league.printing.standings import print_tournament
-    from league.store.files import check_new
 
-    if out is not None:
-        check_new(out, "--out")  # before hours of games
     with Bar(output.quiet) as bar:
         result = tournament(
             agents or (),
@@ -270,6 +267,7 @@ def tournament(
             **vars(rounds),
             seed=seed,
             on=on,
+            out=out,
             **play.as_keywords(bots="own_bots"),
             store=output.store,
             say=bar.say,
@@ -280,7 +278,6 @@ def tournament(
     else:
         print_tournament(result, pairs=pairs)
     if out is not None:
-        result.save(out)
         output.say(f"the results are in {out}")
     if result.signal:
         raise typer.Exit(128 + result.signal)

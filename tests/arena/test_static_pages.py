@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import league
-from league.arena.static_pages import _brawl
 from league.envs import registry
+from league.envs.browser import browser_rules
 from league.errors import UsageError
 from league.types import EXTERNAL
 from tests.helpers.browser import browser, needs_chromium, wait_for
@@ -88,10 +88,12 @@ def test_brawl_in_a_page_gives_the_same_bits(options: dict[str, Any]) -> None:
     options = registry.check_options("brawl", options)
     matches = at_random(options, range(2**63 + 7, 2**63 + 19))
     assert {match["winner"] for match in matches} >= {0, 1}
-    with served(Path(str(resources.files("league.arena").joinpath("page")))) as address, browser() as driver:
+    rules = browser_rules("brawl", options)
+    assert rules is not None
+    with served(Path(str(resources.files(rules.package)))) as address, browser() as driver:
         driver.set_script_timeout(120)
-        driver.get(address + "player.css")
-        said = driver.execute_async_script(REPLAY, address + "brawl.js", _brawl(options), matches)
+        driver.get(address + "moves.toml")
+        said = driver.execute_async_script(REPLAY, address + rules.scripts[0], rules.data, matches)
     assert said == "equal"
 
 

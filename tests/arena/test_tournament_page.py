@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from league.arena.tournament_page import page
+from league.arena.tournament_page import page, save
 from league.arena.tournament_results import TournamentResult
 from league.arena.tournaments import tournament
 from tests.helpers.browser import browser, needs_chromium
@@ -68,7 +68,7 @@ def test_a_command_writes_it_and_refuses_a_file_that_is_there(tmp_path: Path, mo
 @pytest.mark.parametrize("width", [1280, 400])
 def test_it_fits_into_a_browser(width: int, result: TournamentResult, tmp_path: Path) -> None:
     """No word of the browser about the content policy, and nothing but tables and brackets scrolls sideways."""
-    result.save(tmp_path / "t.html")
+    save(result, tmp_path / "t.html")
     with browser(width, 900) as driver:
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
