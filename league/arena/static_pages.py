@@ -1,6 +1,6 @@
 """What `league export --format page` writes beside `agent.onnx`: a page in which a person plays, and a check of it.
 
-The rules in JavaScript are `league.envs.browser`'s; `check.json` has matches, recorded here, which the page plays again.
+The rules in JavaScript are `league.envs.browser`'s; `check.json` has matches recorded here, which the page plays again.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_brawl_in_a_page_gives_the_same_bits(options: dict[str, Any]) -> None:
     assert rules is not None
     with served(Path(str(resources.files(rules.package)))) as address, browser() as driver:
         driver.set_script_timeout(120)
-        driver.get(address + "moves.toml")
+        driver.get(address + rules.scripts[0])  # a page of that origin
         said = driver.execute_async_script(REPLAY, address + rules.scripts[0], rules.data, matches)
     assert said == "equal"
 
