@@ -37,7 +37,7 @@ LEAGUES: dict[str, tuple[list[float], float]] = {
 
 
 class Played:
-    """What `tournaments._Played` is to the loop, of games drawn from known strengths."""
+    """What `tournament_games.Played` is to the loop, of games drawn from known strengths."""
 
     def __init__(self, points: list[float], draws: float, seed: int) -> None:
         self.ids = [f"agent-{k:02d}" for k in range(len(points))]

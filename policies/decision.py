@@ -129,7 +129,7 @@ def distribution(policy: ActorCritic, logits: Tensor, mask: Tensor | None, noise
             for name, x in zip(("mean", "scale"), head._normal(own), strict=True):
                 found[name].append(x)
         elif isinstance(head, KeysHead):
-            pressed = nn.functional.logsigmoid(own)
+            pressed = -nn.functional.softplus(-own)  # of logsigmoid exporters make log(sigmoid), 0.1 nats off at -14
             found["log_probs"].append(pressed if legal is None else pressed.masked_fill(~legal, ILLEGAL))
         else:
             assert isinstance(head, ChoicesHead)

@@ -33,7 +33,7 @@ from league.snapshots.manifest import About, Manifest
 from league.types import ActionSpec
 from league.types.spaces import LARGE
 
-Format = Literal["folder", "onnx", "torch", "submission"]
+Format = Literal["folder", "onnx", "torch", "submission", "page"]
 OPSET = 20
 """Of ONNX; onnxruntime reads it from 1.17 on."""
 MOST_APART = 1e-4
@@ -59,10 +59,10 @@ def export(
         out: new; of a submission it may end in `.zip`.
         format: `folder`: weights and manifest. `onnx`, `torch`: the manifest beside `agent.onnx` or `agent.pt2`, which
             are a `Decision`. `submission`: the manifest and `agent.py`, which runs without torch and league, with the
-            weights for numpy alone or `agent.onnx`.
+            weights for numpy alone or `agent.onnx`. `page`: manifest and `agent.onnx` in a page of `beside`.
         quantize: `int8`: weights of matrix products in `agent.onnx` as 8 bits.
         say: receives how far the export's log-probabilities are from the network's.
-        beside: gives what else a submission has: name of a file -> content.
+        beside: gives what else a submission or page has: name of a file -> content.
 
     Raises:
         UsageError: an unknown format, one that cannot be quantized, or a package is missing.
@@ -80,7 +80,7 @@ def export(
             f"format={format}: the network is a custom policy, {plain(one_line(own.policy))}, which only torch can run;"
             f" export it with --format folder"
         )
-    more = beside(manifest) if format == "submission" else {}
+    more = beside(manifest) if format in ("submission", "page") else {}
     _, policy = load_policy(snapshot)
     decision = Decision(cast(ActorCritic, policy)).eval()
     temporary = temporary_beside(out)

@@ -19,6 +19,7 @@ from league.arena.networks import family_of, load_net, make_stack
 from league.arena.own_bots import find_bots, players
 from league.arena.parts import Given
 from league.arena.parts import enter as enter_parts
+from league.arena.static_pages import page_files
 from league.boards.headtohead import Matchup
 from league.boards.headtohead import matchup as compare
 from league.boards.leaderboards import Leaderboard
@@ -167,8 +168,8 @@ def export(
     Args:
         name: see `find_agent`.
         out: of a submission it may end in `.zip`.
-        format: `folder`, which `Agent.load` opens; `onnx`; `torch`, a program of `torch.export`; or `submission`, which
-            plays without torch and league.
+        format: `folder`, which `Agent.load` opens; `onnx`; `torch`, a program of `torch.export`; `submission`, which
+            plays without torch and league; or `page`, on which a person plays it in a browser.
         quantize: `int8`: weights of `agent.onnx` in 8 bits.
         store: its folder.
         say: receives a line about each thing that cannot be read, and how far an export is from the network.
@@ -180,11 +181,12 @@ def export(
     found = find_agent(store_for(store, name, say=say), name)
     if found.folder is None:
         raise UsageError(f"agent {name!r}: a bot has no weights to export; name a run, a snapshot or a folder")
-    return export_snapshot(found.folder, Path(out), format, quantize, say, _files_beside)
+    folder = found.folder
 
+    def beside(manifest: Manifest) -> dict[str, bytes]:
+        return page_files(manifest, folder) if format == "page" else submission_files(manifest.game.came_from)
 
-def _files_beside(manifest: Manifest) -> dict[str, bytes]:
-    return submission_files(manifest.game.came_from)
+    return export_snapshot(folder, Path(out), format, quantize, say, beside)
 
 
 def leaderboard(

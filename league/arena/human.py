@@ -16,6 +16,7 @@ from league.arena.agents import Meeting
 from league.arena.bouts import Bout
 from league.arena.frames import framer
 from league.arena.raster import Picture
+from league.arena.templates import PLAIN_KEYS
 from league.envs import registry
 from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
@@ -28,9 +29,8 @@ from league.types import BOT_PREFIX, DRAW, ActionSpec, Turns
 
 MOST_CHOICES = 400
 """Actions of a decision that a person can choose among."""
-PLAIN_KEYS = {"up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "jump": " "}
 OTHER_KEYS = "asdwqezxcfvrtgbyhnuiop"
-"""For keys that have no other: in this order."""
+"""For keys that neither the game nor `PLAIN_KEYS` names: in this order."""
 
 
 @dataclass(frozen=True)

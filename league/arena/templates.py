@@ -14,6 +14,8 @@ from typing import Any
 
 PLAYER = ("draw.js", "player.js")
 """The scripts of a match's player."""
+PLAIN_KEYS = {"up": "ArrowUp", "down": "ArrowDown", "left": "ArrowLeft", "right": "ArrowRight", "jump": " "}
+"""Key of a game -> key of the keyboard, as browsers call it, where the game names no other."""
 
 
 def packed(found: Mapping[str, Any]) -> str:
@@ -22,17 +24,19 @@ def packed(found: Mapping[str, Any]) -> str:
     return base64.b64encode(data).decode()
 
 
-def filled(template: str, scripts: Sequence[str], style: str, *, connects: str = "", **values: str) -> str:
+def filled(
+    template: str, scripts: Sequence[str], style: str, *, connects: str = "", body: str = "", **values: str
+) -> str:
     """A page of this folder with its scripts, its style and the policy that allows just these.
 
-    connects: where the script may connect to, if anywhere.
+    connects: where the script may connect to, if anywhere. body: HTML, as it is; values are escaped.
     """
     code, look = _joined(scripts), _part(style)
     policy = f"default-src 'none'; script-src {source_of(code)}; style-src {source_of(look)}; img-src data:"
     policy += f"; connect-src {connects}" if connects else ""
     policy += "; base-uri 'none'; form-action 'none'"
     shown = {name: html.escape(value) for name, value in values.items()}
-    return Template(_part(template)).substitute(shown, policy=policy, script=code, style=look)
+    return Template(_part(template)).substitute(shown, policy=policy, script=code, style=look, body=body)
 
 
 def empty_player() -> tuple[str, str]:

@@ -14,7 +14,7 @@ from league.types.results import Grid, Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Format = Literal["round-robin", "gauntlet", "adaptive"]
+Format = Literal["round-robin", "gauntlet", "adaptive", "double-elimination"]
 Ended = Literal["complete", "reached", "max-games", "interrupted"]
 
 
@@ -36,6 +36,8 @@ class Standing:
     wins: int
     draws: int
     losses: int
+    forfeits: int
+    """Of the losses."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,31 @@ class Encounter(Record):
 
     a: str
     b: str
+
+
+@dataclass(frozen=True)
+class BracketMatch(Record):
+    """A match of a double elimination, A's games against B in it.
+
+    a: the better seed, in the final the one from the winners' bracket, who goes on where the match is level.
+
+    bracket: `winners`, `losers` or `final`; round: counted from 1 in each.
+    """
+
+    bracket: str
+    round: int
+    a: str
+    b: str
+
+    @property
+    def margin(self) -> float:
+        """A's mean payoff, or its score above one half; 0 where the match is level."""
+        return self.score - 0.5 if self.payoff is None else self.payoff.mean
+
+    @property
+    def winner(self) -> str:
+        """Who goes on."""
+        return self.b if self.margin < 0 else self.a
 
 
 @dataclass(frozen=True)
@@ -67,7 +94,8 @@ class TournamentResult(Result):
     batches played until then. wanted: the differences that the games were chosen for, as they are now.
     wanted_interval: which 95 % intervals these have and the tournament decided by: `anytime-valid`, which hold at all
     looks together (`scheduling.anytime`). Those of standings and encounters hold at one number of games, fixed before.
-    unit: of ratings and differences, as of `standings.Board`.
+    unit: of ratings and differences, as of `standings.Board`. bracket: the matches of a double elimination in their
+    order, whose last one is won by the champion where it is complete.
     """
 
     tournament: str | None
@@ -85,6 +113,7 @@ class TournamentResult(Result):
     wanted: tuple[ContrastEstimate, ...]
     wanted_interval: Literal["anytime-valid"] | None = None
     signal: int = 0
+    bracket: tuple[BracketMatch, ...] = ()
 
     def grids(self) -> list[Grid]:
         """The standings, then who met whom."""

@@ -1,8 +1,8 @@
-"""Tournaments: many agents meet in a round robin, a gauntlet, or the games that narrow the wanted intervals most."""
+"""Tournaments: many agents meet in a round robin, a gauntlet, a double elimination, or the games that narrow the wanted
+intervals most."""
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,27 +16,32 @@ from league.arena.agents import (
     Meeting,
     check_seed,
     find_agent,
-    introduce,
     play_pairings,
     sampling_of,
 )
-from league.arena.cluster import PARTS, PlayPairings, players
+from league.arena.cluster import PARTS, players
 from league.arena.entrants import enter, with_submissions
-from league.arena.tournament_results import ContrastEstimate, Encounter, Ended, Format, Standing, TournamentResult
-from league.boards.rating import rate_counts
+from league.arena.tournament_games import Played, play_all, play_bracket
+from league.arena.tournament_page import save
+from league.arena.tournament_results import (
+    ContrastEstimate,
+    Encounter,
+    Ended,
+    Format,
+    Standing,
+    TournamentResult,
+)
 from league.errors import DEFAULT_STORE, Interrupted, UsageError, nearest
 from league.maths.davidson import Ints
-from league.maths.pairs import PairCounts
 from league.maths.ratings import Difference, Ratings, Unit
-from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, spread, widths
-from league.play.summaries import check_games, clustered, counts_of, distinct
+from league.maths.scheduling import Contrast, Want, contrasts, gauntlet, narrowest, round_robin, widths
+from league.play.seats import FORFEIT
+from league.play.summaries import check_games, distinct
 from league.runtime.phases import advance
 from league.runtime.process import settings_kept
-from league.runtime.signals import put_off
-from league.store.folder import Folder
-from league.store.rows import GameRow, unique_name
+from league.store.files import check_new
 from league.store.store import Store
-from league.types import SEATS, MatchResult
+from league.types import SEATS
 
 GAMES = 20
 """Of each pair in a round robin or a gauntlet."""
@@ -82,6 +87,7 @@ def tournament(
     policy: object = None,
     device: str = "auto",
     on: str | None = None,
+    out: str | Path | None = None,
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
 ) -> TournamentResult:
@@ -98,8 +104,11 @@ def tournament(
         newest: of each run only so many of the newest.
         bots: all native bots of the game enter.
         format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
-            `adaptive`: schedules the most informative games until the wanted intervals are narrow.
-        games: of each pair in a round robin or gauntlet, an even number (20).
+            `double-elimination`: two lost matches and an agent is out (`league.maths.brackets`), seeds are by rating
+            in the store, then in the order of entry; `adaptive`: schedules the most informative games until the wanted
+            intervals are narrow.
+        games: of each pair in a round robin or gauntlet, of each match in a double elimination, an even number (20).
+            A level match has two more at a time, at most twice `games`; then the better seed goes on.
         want, between: what an adaptive one wants to know (`all`), see `league.maths.scheduling.contrasts`.
         until: it ends when the widest of those intervals is at most so many Elo points wide.
         max_games: at most so many in all (1,000), an even number.
@@ -110,6 +119,7 @@ def tournament(
         policy: as for `league.evaluate`.
         device, store: as for `league.arena.evaluations.evaluate`.
         on: a Ray cluster whose cores play, as of `league.train`; its size does not change the games.
+        out: a new file for a page of the results, which needs no script and no network.
         say: receives a line at the beginning and for each batch.
 
     Raises:
@@ -119,6 +129,8 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
+    if out is not None:
+        check_new(Path(out), "--out")  # before hours of games
     agents, own_bots = with_submissions(agents, own_bots)
     words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
     opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
@@ -134,14 +146,18 @@ def tournament(
         )
     with ExitStack() as stack:
         how = play_pairings if on is None else stack.enter_context(players(on, words, meeting))
+        size = PARTS * BATCH_PAIRS if on else CUDA_BATCH_PAIRS if meeting.device.type == "cuda" else BATCH_PAIRS
         rows = None if opened is None else stack.enter_context(opened.evaluations())
-        played = _Played(opened, rows, meeting, seed, greedy, how)
+        played = Played(opened, rows, meeting, seed, greedy, how, size)
         ended, number = _play(played, format, objective, num_seeds, games, say)
-    return _result(played, format, ended, objective, number)
+    result = _result(played, format, ended, objective, number)
+    if out is not None:
+        save(result, Path(out))
+    return result
 
 
 def _play(
-    played: _Played,
+    played: Played,
     format: Format,
     objective: Objective | None,
     num_seeds: int,
@@ -154,10 +170,15 @@ def _play(
     each = GAMES if games is None else games
     if say is not None:
         total = f"up to {objective.max_games:,}" if objective else f"{each * len(places):,}"
+        if format == "double-elimination":
+            total = f"at least {each * SEATS * (len(meeting.sides) - 1):,}"
         say(f"playing {total} games between {len(meeting.sides)} agents, {format}; Ctrl+C keeps what is written")
     try:
+        if format == "double-elimination":
+            play_bracket(played, each, say)
+            return "complete", 0
         if objective is None:
-            _play_all(played, np.array(places), each, say)
+            play_all(played, np.array(places), each, say)
             return "complete", 0
         return _play_for(played, np.array(places), objective, say), 0
     except (Interrupted, KeyboardInterrupt) as error:  # the second one where nobody minds signals, as in a notebook
@@ -170,7 +191,7 @@ def check_options(format: str, given: Mapping[str, object]) -> None:
     Raises:
         UsageError: one of these.
     """
-    takes = {"round-robin": {"games"}, "gauntlet": {"games", "seeds"}}
+    takes = {"round-robin": {"games"}, "gauntlet": {"games", "seeds"}, "double-elimination": {"games"}}
     takes["adaptive"] = set(given) - takes["gauntlet"]
     if format not in takes:
         raise UsageError(f"format={format}: no such format{nearest(format, takes)}")
@@ -203,92 +224,7 @@ def _both(store: Store | None, between: tuple[str, str], meeting: Meeting) -> tu
     return a.agent_id, b.agent_id
 
 
-class _Played:
-    """The tournament so far: plays batches, keeps their matches and counts them."""
-
-    def __init__(
-        self, store: Store | None, rows: Folder | None, meeting: Meeting, seed: int, greedy: bool, how: PlayPairings
-    ) -> None:
-        self._how, self.is_spread = how, how is not play_pairings
-        self.rows, self.meeting, self.seed, self.greedy = rows, meeting, seed, greedy
-        self.ids = [named.agent_id for named in meeting.sides]
-        self.name = unique_name("tournament")
-        self.batch = 0
-        self.met: dict[tuple[str, str], list[MatchResult]] = {}
-        """Two agents, the lesser id first -> their games of this tournament."""
-        game_id = meeting.game.game_id
-        self._before = PairCounts((), (), *(np.zeros(0, np.int64) for _ in range(3)))
-        self._lineages: list[list[str]] = []
-        self._meetings: dict[tuple[str, str], int] = {}
-        self._row = GameRow.of(game_id, meeting.spec)
-        if store is not None and rows is not None:
-            with store.reading():
-                self._before = store.pair_counts(game_id, sampling=sampling_of(greedy))
-                self._lineages, self._meetings = store.lineages(game_id), store.meetings(game_id)
-            introduce(rows, meeting)
-
-    @property
-    def games(self) -> int:
-        """Games of this tournament."""
-        return sum(map(len, self.met.values()))
-
-    def play(self, pairs: Ints, given: Ints) -> None:
-        """Plays one batch: `given` (P,) pairs of games of each of `pairs` (P, 2), and writes it."""
-        pairings = []
-        for (a, b), count in zip(pairs.tolist(), given.tolist(), strict=True):
-            if count:
-                pairings.append((a, b, SEATS * count, self._fresh_seed(self.ids[a], self.ids[b], SEATS * count)))
-        results = self._how(self.meeting, pairings, run=self.name, update=self.batch, greedy=self.greedy)
-        with put_off():  # what is stored is what is counted
-            if self.rows is not None:
-                self.rows.add_matches(results)
-                self.rows.flush()
-            self.batch += 1
-            for result in results:
-                self.met.setdefault((min(result.agents), max(result.agents)), []).append(result)
-
-    def ratings(self) -> Ratings:
-        """Of everyone, from the games that the store had and those of this tournament."""
-        counts = counts_of([result for met in self.met.values() for result in met])
-        return rate_counts(self._before + counts, self._lineages, self._row, self.ids)
-
-    def record(self, a: str, b: str, names: Mapping[str, str]) -> Encounter | None:
-        """What `a` did against `b` in this tournament; None where they have not met."""
-        met = distinct(self.met.get((min(a, b), max(a, b)), []))
-        if not met:
-            return None
-        outcomes, payoffs = [x.outcome_of(a) for x in met], [x.payoff_of(a) for x in met]
-        bound = self.meeting.spec.payoff_bound
-        return Encounter.of([clustered(x) for x in met], outcomes, payoffs, bound, a=names[a], b=names[b])
-
-    def _fresh_seed(self, a: str, b: str, games: int) -> int:
-        """A seed that no earlier games of the two had; it depends on nobody else."""
-        pair = (min(a, b), max(a, b))
-        words = [int.from_bytes(hashlib.sha256(agent.encode()).digest()[:8], "big") for agent in pair]
-        entropy = [self.seed, *words, self._meetings.get(pair, 0)]
-        self._meetings[pair] = self._meetings.get(pair, 0) + games
-        return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
-
-
-def _batch_pairs(played: _Played) -> int:
-    if played.is_spread:
-        return PARTS * BATCH_PAIRS
-    return CUDA_BATCH_PAIRS if played.meeting.device.type == "cuda" else BATCH_PAIRS
-
-
-def _play_all(played: _Played, pairs: Ints, games: int, say: Callable[[str], None] | None) -> None:
-    """A round robin's or a gauntlet's games, all pairs level."""
-    left = np.full(len(pairs), games // SEATS)
-    while left.any():
-        advance("games", played.games, games * len(pairs))
-        given = spread(left, _batch_pairs(played))
-        played.play(pairs, given)
-        left = left - given
-        if say is not None:
-            say(f"{played.games:,} of {games * len(pairs):,} games")
-
-
-def _play_for(played: _Played, pairs: Ints, objective: Objective, say: Callable[[str], None] | None) -> Ended:
+def _play_for(played: Played, pairs: Ints, objective: Objective, say: Callable[[str], None] | None) -> Ended:
     """Games for what is wanted, chosen again after each batch."""
     while True:
         ratings = played.ratings()
@@ -321,16 +257,12 @@ def _progress(wanted: Sequence[Contrast], widest: float, is_linked: bool, object
     return f"the widest of {len(wanted)} wanted intervals is {wide} wide"
 
 
-def _result(
-    played: _Played, format: Format, ended: Ended, objective: Objective | None, number: int
-) -> TournamentResult:
+def _result(played: Played, format: Format, ended: Ended, objective: Objective | None, number: int) -> TournamentResult:
     meeting, ratings = played.meeting, played.ratings()
     names = {named.agent_id: named.label for named in meeting.sides}
     wanted = [] if objective is None else contrasts(objective.want, ratings, played.ids, objective.between)
-    encounters = []
-    for i, j in round_robin(len(played.ids)):
-        if (found := played.record(played.ids[i], played.ids[j], names)) is not None:
-            encounters.append(found)
+    pairs = [(both, distinct(played.games_of(*both))) for both in round_robin(len(played.ids))]
+    encounters = [played.record(Encounter, met, *both) for both, met in pairs if met]
     return TournamentResult(
         tournament=played.name if played.rows is not None and played.games else None,
         game=meeting.game.name,
@@ -347,10 +279,11 @@ def _result(
         wanted=tuple(_wanted(contrast, ratings, names) for contrast in wanted),
         wanted_interval="anytime-valid" if objective is not None else None,
         signal=number,
+        bracket=tuple(played.bracket),
     )
 
 
-def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tuple[Standing, ...]:
+def _standings(played: Played, ratings: Ratings, names: dict[str, str]) -> tuple[Standing, ...]:
     has_games = ratings.wins + ratings.draws + ratings.losses > 0
     order = sorted(
         (ratings.index(agent) for agent in played.ids),
@@ -361,7 +294,9 @@ def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tupl
         group = int(ratings.group[i]) if has_games[i] else None
         is_next = place and standings[-1].group == (None if group is None else group + 1)
         agent = ratings.agents[i]
-        own = [x.outcome_of(agent) for met in played.met.values() for x in distinct(met) if agent in x.agents]
+        games = [x for met in played.met.values() for x in distinct(met) if agent in x.agents]
+        own = [x.outcome_of(agent) for x in games]
+        forfeits = sum(x.end_reason == FORFEIT and x.outcome_of(agent) == 2 for x in games)
         standings.append(
             Standing(
                 rank=standings[-1].rank + 1 if is_next else 1,
@@ -375,6 +310,7 @@ def _standings(played: _Played, ratings: Ratings, names: dict[str, str]) -> tupl
                 wins=own.count(0),
                 draws=own.count(1),
                 losses=own.count(2),
+                forfeits=forfeits,
             )
         )
     return tuple(standings)

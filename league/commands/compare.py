@@ -192,13 +192,16 @@ class Rounds:
         str,
         typer.Option(
             metavar="FORMAT",
-            help="round-robin; gauntlet: the first against the others; adaptive: the most informative games.",
-            autocompletion=completion.words("round-robin", "gauntlet", "adaptive"),
+            help="round-robin; gauntlet: the first against the others; double-elimination: two lost matches and an"
+            " agent is out; adaptive: the most informative games.",
+            autocompletion=completion.words("round-robin", "gauntlet", "double-elimination", "adaptive"),
         ),
     ] = "round-robin"
     games: Annotated[
         int | None,
-        count_option("--games", help="round-robin, gauntlet: games per pair, an even number; 20 if not given."),
+        count_option(
+            "--games", help="Games of a pair, or of a double elimination's match, an even number; 20 if not given."
+        ),
     ] = None
     seeds: Annotated[
         int | None,
@@ -244,10 +247,13 @@ def tournament(
     newest: Annotated[int | None, typer.Option(metavar="N", help="Only the newest N snapshots of each --run.")] = None,
     bots: Annotated[bool, flag("--bots", help="Add all bots of the game.")] = False,
     pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the results as a page, a new file .html.")
+    ] = None,
     seed: SeedOption = 0,
     on: OnOption = None,
 ) -> None:
-    """Play many agents against each other: round robin, gauntlet, or the most informative games."""
+    """Play many agents against each other: round robin, gauntlet, double elimination, or the most informative games."""
     from league.arena.tournaments import tournament
     from league.printing.bars import Bar
     from league.printing.standings import print_tournament
@@ -261,6 +267,7 @@ def tournament(
             **vars(rounds),
             seed=seed,
             on=on,
+            out=out,
             **play.as_keywords(bots="own_bots"),
             store=output.store,
             say=bar.say,
@@ -270,6 +277,8 @@ def tournament(
         print_json(asdict(result) | {"wanted": wanted})
     else:
         print_tournament(result, pairs=pairs)
+    if out is not None:
+        output.say(f"the results are in {out}")
     if result.signal:
         raise typer.Exit(128 + result.signal)
 

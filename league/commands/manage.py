@@ -82,15 +82,16 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="folder (safetensors and JSON), onnx, torch (torch.export) or submission, which plays without torch.",
-            autocompletion=completion.words("folder", "onnx", "torch", "submission"),
+            help="folder (safetensors and JSON), onnx, torch (torch.export), submission, which plays without torch, or"
+            " page, on which you play it in a browser.",
+            autocompletion=completion.words("folder", "onnx", "torch", "submission", "page"),
         ),
     ] = "folder",
     quantize: Annotated[
         str | None, typer.Option(metavar="int8", help="Weights of agent.onnx in 8 bits; prints the error.")
     ] = None,
 ) -> None:
-    """Export an agent: as weights, as ONNX, as a torch program, or as a submission to a contest."""
+    """Export an agent: as weights, as ONNX, as a torch program, as a submission to a contest, or as a page."""
     from league.arena.agents import export
 
     manifest = export(

@@ -198,6 +198,13 @@ def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
             [(e.a, e.b, *record_cells(e)) for e in r.encounters],
         )
         show()
+    if r.bracket:
+        print_table(
+            f"double elimination: A's {_judged(r.unit)} against B, the better seed first",
+            ("round", "A", "B", *COUNTS, Column(_judged(r.unit), is_number=True), "goes on"),
+            [(f"{m.bracket} {m.round}", m.a, m.b, *record_cells(m), m.winner) for m in r.bracket],
+        )
+        show()
     if r.wanted:
         print_table(
             f"the wanted differences in {'Elo points' if r.unit == 'elo' else 'payoff a match'}, with their"
@@ -211,6 +218,8 @@ def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
         show()
     groups = {s.group for s in r.standings if s.group is not None}
     columns = [Column("", 1, is_number=True), Column("agent"), Column("rating", is_number=True), *COUNTS]
+    has_forfeits = any(s.forfeits for s in r.standings)
+    columns += [Column("forfeits", is_number=True)] * has_forfeits
     columns += [Column("group", 1, is_number=True)] * (len(groups) > 1)
     rows: list[list[Value]] = []
     for s in r.standings:
@@ -219,7 +228,7 @@ def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
         if known:
             rated = rating(s.rating, s.lower, s.upper, r.unit)  # type: ignore[arg-type]
         row: list[Value] = [s.rank, s.name, rated, s.games, s.wins, s.draws, s.losses]
-        rows.append(row + [s.group] * (len(groups) > 1))
+        rows.append(row + [s.forfeits] * has_forfeits + [s.group] * (len(groups) > 1))
     print_table(
         f"{r.game} {r.game_id[:8]}: {_system(r.unit, r.anchor)}, from all evaluation matches; games of this tournament",
         columns,
@@ -232,6 +241,8 @@ def print_tournament(r: TournamentResult, *, pairs: bool = False) -> None:
         "interrupted": "interrupted; the games so far count, and the same command plays fresh ones",
     }
     stored = f"stored as {r.tournament}" if r.tournament else "nothing is stored"
+    if r.bracket and r.ended == "complete":
+        print_prose(f"{r.bracket[-1].winner} wins the double elimination")
     print_prose(f"{r.games:,} games, {r.sampling}, seed {r.seed}: {why[r.ended]}; {stored}")
 
 

@@ -169,6 +169,50 @@ def test_a_signal_whose_error_was_swallowed_ends_it_after_the_batch(
     assert received == [signal.SIGTERM] and len(rows(store)) == 12
 
 
+def test_a_double_elimination_ends_with_one_agent_that_has_lost_once_at_most(store: Filled) -> None:
+    """Every other agent lost two matches; who won each had the better score; all games are kept and rated."""
+    result = hold(store, games=4, format="double-elimination")
+    lost = Counter(match.a if match.winner == match.b else match.b for match in result.bracket)
+    champion = result.bracket[-1].winner
+    assert result.ended == "complete" and result.bracket[-1].bracket == "final"
+    assert {agent: lost[agent] for agent in BOTS if agent != champion} == dict.fromkeys(set(BOTS) - {champion}, 2)
+    assert lost[champion] <= 1 and len(result.bracket) == 4 + lost[champion]
+    for match in result.bracket:
+        paid = match.payoff.mean if match.payoff else match.score - 0.5
+        assert match.winner == (match.b if paid < 0 else match.a) and match.games in (4, 6, 8)
+        assert match.games == 4 or match.games == 8 or paid != 0
+    assert sum(match.games for match in result.bracket) == result.games == len(rows(store))
+    again = hold(store, games=4, format="double-elimination")
+    best = [s.name for s in result.standings]
+    assert again.bracket[0].a in best[:2], "the best rated has the bye, and the next is the better seed"
+
+
+def throwers(folder: Path, **throws: int) -> list[str]:
+    """Addresses of bots of rock, paper, scissors that always throw the same."""
+    code = "".join(f"def {name}(obs, legal, rng):\n    return legal[{throw}]\n" for name, throw in throws.items())
+    (folder / "throws.py").write_text(code)
+    return [f"{folder / 'throws.py'}:{name}" for name in throws]
+
+
+def test_level_matches_end_and_send_the_better_seed_on(store: Filled, tmp_path: Path) -> None:
+    """Five bots that draw: each match has twice its games, and the first that entered wins without a loss."""
+    same = throwers(tmp_path, one=0, two=0, three=0, four=0, five=0)
+    result = tournament(own_bots=same, env="matrix", games=2, format="double-elimination", store=store.path)
+    assert {(match.games, match.draws, match.winner) for match in result.bracket} == {
+        (4, 4, match.a) for match in result.bracket
+    }
+    assert len(result.bracket) == 8 and result.bracket[-1].winner == "bot:one"
+
+
+def test_who_always_wins_goes_through_the_winners_bracket(store: Filled, tmp_path: Path) -> None:
+    """The last of six to enter throws what beats all others; no match of it is level, and it needs no second final."""
+    bots = throwers(tmp_path, one=0, two=0, three=0, four=0, five=0, best=1)
+    result = tournament(own_bots=bots, env="matrix", games=2, format="double-elimination", store=store.path)
+    own = [match for match in result.bracket if "bot:best" in (match.a, match.b)]
+    assert [match.bracket for match in own] == ["winners"] * 3 + ["final"]
+    assert {(match.winner, match.games) for match in own} == {("bot:best", 2)} and len(result.bracket) == 10
+
+
 def test_the_adaptive_one_ends_when_it_knows(store: Filled) -> None:
     """It ends as soon as no wanted interval is wider than `until`, and says what it wanted; or with its games."""
     result = hold(store, format="adaptive", until=1.0, max_games=4000)

@@ -131,9 +131,9 @@ def make_store(folder: Path) -> Path:
 def tournament() -> TournamentResult:
     """One in which a bot has played no game."""
     standings = (
-        Standing(1, "long-run@200", "hash200", 1105.4, 1020.2, 1190.6, 1, 60, 40, 5, 15),
-        Standing(2, "bot:based", "bot:based", 1000.0, 1000.0, 1000.0, 1, 60, 15, 5, 40),
-        Standing(3, "bot:rusher", "bot:rusher", None, None, None, None, 0, 0, 0, 0),
+        Standing(1, "long-run@200", "hash200", 1105.4, 1020.2, 1190.6, 1, 60, 40, 5, 15, 0),
+        Standing(2, "bot:based", "bot:based", 1000.0, 1000.0, 1000.0, 1, 60, 15, 5, 40, 0),
+        Standing(3, "bot:rusher", "bot:rusher", None, None, None, None, 0, 0, 0, 0, 0),
     )
     wanted = (ContrastEstimate("long-run@200", "bot:based", Difference(105.4, 20.2, 190.6)),)
     wanted += (ContrastEstimate("bot:rusher", None, None),)

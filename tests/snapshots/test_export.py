@@ -285,6 +285,13 @@ def test_a_torch_program_plays_any_number_of_rows(agent: str, made: dict[str, Pa
     assert "log-probabilities within" in said[0]
 
 
+def test_unlikely_keys_of_a_trained_agent_keep_their_log_probabilities(tmp_path: Path) -> None:
+    """The bundled agent presses some keys once in a million decisions, where a sigmoid's logarithm loses its digits."""
+    said: list[str] = []
+    exporting.export(ROOT / "league" / "arena" / "bundled" / "strong", tmp_path / "out", "onnx", say=said.append)
+    assert float(said[0].split()[2]) < 2e-5
+
+
 ALONE = """
 import sys
 sys.modules["torch"] = sys.modules["league"] = None
