@@ -17,6 +17,7 @@ import league
 from league.errors import LeagueError, StoreError, UsageError
 from league.sessions.retention import holdings, prune
 from league.store import locks, remote
+from league.store import store as store_module
 from league.store.exchange import import_matches
 from league.store.files import store_folder
 from league.store.store import Store
@@ -30,6 +31,7 @@ MATCHES = '{"seat0": "x", "seat1": "y", "winner": 0}\n'
 def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The file system of `ADDRESS`, empty; locks of dead machines are waited for briefly."""
     monkeypatch.setattr(locks, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(store_module, "FETCH_SECONDS", 0.0)  # other machines look when this one just did
     fs = fsspec.filesystem("memory")
     fs.store.clear()
     fs.pipe_file("/bucket/keep", b"")
