@@ -126,7 +126,11 @@ def count_option(*names: str, help: str, metavar: str = "N", autocompletion: Any
 
 StoreOption = Annotated[
     Path,
-    typer.Option("--store", metavar="FOLDER", help="Has a folder for each run and all that was played; or its address, s3://BUCKET/FOLDER."),
+    typer.Option(
+        "--store",
+        metavar="FOLDER",
+        help="Has a folder for each run and all that was played; or its address, s3://BUCKET/FOLDER.",
+    ),
 ]
 JsonOption = Annotated[bool, flag("--json", help="One JSON document on stdout.")]
 QuietOption = Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")]
