@@ -119,7 +119,7 @@ def tournament(
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
     check_seed(seed)
-    agents, own_bots = with_submissions(agents, own_bots)
+    agents, own_bots = with_submissions(agents, own_bots, needs_game=env is None and not runs)
     words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
     opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
     objective = None
