@@ -96,6 +96,7 @@ def _run(received: list[int]) -> NoReturn:
     """Calls the command and leaves with its exit code."""
     changed = ""
     try:
+        os.getcwd()  # which libraries need as they are loaded
         try:
             sys.exit(_call())
         finally:

@@ -364,6 +364,8 @@ class Agent:
 def _rows(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, width: int) -> npt.NDArray[Any]:
     """A copy of `values` as (N, width) of `dtype`."""
     try:
+        if np.iscomplexobj(values):
+            raise TypeError("these are complex")
         with np.errstate(over="ignore"):
             array = np.array(values, dtype, order="C")
     except (TypeError, ValueError, OverflowError) as error:

@@ -6,6 +6,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,30 @@ def test_another_default_type_of_torch_changes_nothing(kind: torch.dtype, tmp_pa
         finally:
             torch.set_default_dtype(torch.float32)
     assert learned[0] == learned[1]
+
+
+MODES: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "device": lambda: torch.device("meta"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_of_torch_around_a_call_changes_nothing(mode: str, tmp_path: Path) -> None:
+    """What is learned within it is what is learned without it, and it holds again afterwards."""
+    found = []
+    for name, entered in (("plain", nullcontext), (mode, MODES[mode])):
+        kinds = {"overrides": SHORT, "store": tmp_path / name, "callback": ()}
+        with league.Trainer("smoke", env="kuhn", **kinds) as trainer:
+            rollout = trainer.collect()
+            with entered():
+                metrics = trainer.learn(rollout)
+                left = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.ones(1).device.type
+        found.append({key: x for key, x in metrics.items() if not key.endswith("_seconds")})
+    assert found[0] == found[1] and found[0]["gradient_norm"] > 0
+    assert left == (mode in ("autocast", "device"), mode == "autocast", "meta" if mode == "device" else "cpu")
 
 
 def test_a_name_that_is_no_unicode_is_told_in_text_that_is(tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ def test_override_values_are_toml_or_words() -> None:
         ("pool.groups={a=['bot:zoner'], b=['bot:zoner']}", "pool.groups.b pool.groups.a"),
         ("env.stocks={a=1}", "env.stocks="),
         ("run.evaluate_games=3", "run.evaluate_games=3 2"),
+        ("learner.minibatch_size=auto", "learner.minibatch_size='auto' count 300k"),
         ("env.name=3", "env.name=3 string"),
     ],
 )

@@ -108,6 +108,8 @@ def need_mask(had_mask: bool, seen: Seen) -> None:
 
 
 def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]:
+    if 0 in (space.shape or ()) or (isinstance(space, spaces.Tuple | spaces.Dict) and not len(space.spaces)):
+        raise SpaceError(f"the action space has {_told(space)}, which has nothing in it")
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
         _need_choices([int(space.n)], space)
@@ -121,8 +123,6 @@ def _action(space: spaces.Space[Any]) -> tuple[ActionSpec, Callable[[Any], Any]]
         return keys, lambda action: np.array(action, np.int8).reshape(shape)
     if isinstance(space, spaces.Box):
         return _box_action(space)
-    if isinstance(space, spaces.Tuple | spaces.Dict) and not len(space.spaces):
-        raise SpaceError(f"the action space has {_told(space)}, which has nothing in it")
     if isinstance(space, spaces.Tuple):
         pairs = [_action(part) for part in space.spaces]
         readers = [read for _, read in pairs]

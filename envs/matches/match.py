@@ -14,6 +14,7 @@ from typing import Any, ClassVar, get_type_hints
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from league.envs.drawing import Drawing, as_picture
 from league.envs.matches.members import MOST, check_members
@@ -21,7 +22,7 @@ from league.envs.matches.mixtures import choices_of
 from league.envs.matches.row import LIMIT, RANDOM, WIN, BatchRules, Bot, MatchError, PlayerMaker
 from league.envs.matches.rows import look_around, make_batch
 from league.envs.matches.surroundings import RandomPlay, alike, folder_of
-from league.errors import UsageError
+from league.errors import UsageError, shown
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart, Utility
 
 KEYED = ("multi_binary", "box")
@@ -393,6 +394,13 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
                 raise UsageError(f"class {match.__name__}: __init__ takes {parameter}; write each option by name")
             if parameter.default is parameter.empty:
                 raise UsageError(f"class {match.__name__}: `{name}` of __init__ needs a default, as every option does")
+            try:
+                to_jsonable_python(parameter.default)
+            except PydanticSerializationError:
+                raise UsageError(
+                    f"class {match.__name__}: `{name}` of __init__ is {shown(parameter.default)} by default, which no"
+                    f" file can have; make it a bool, a number, a text or a list"
+                ) from None
             fields[name] = (hints.get(name, type(parameter.default)), parameter.default)
 
     def fits(options: BaseModel) -> BaseModel:

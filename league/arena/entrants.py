@@ -39,20 +39,29 @@ def enter(
     return opened, _enter(opened, named, runs, newest, bots, load)
 
 
-def with_submissions(agents: Sequence[str], own_bots: object) -> tuple[list[str], object]:
-    """The agents that league itself can play, and `own_bots` with the other folders that play, each by its name."""
+def with_submissions(agents: Sequence[str], own_bots: object, *, needs_game: bool) -> tuple[list[str], object]:
+    """The agents that league itself can play, and `own_bots` with the other folders that play, each by its name.
+
+    needs_game: nothing but an agent of league tells the game.
+
+    Raises:
+        UsageError: none does, or two folders have one name.
+    """
     found = [agent for agent in agents if agent and is_submission(Path(agent))]
     named = {
         re.sub(r"[^\w-]", "_", Path(folder).absolute().name): f"{SUBMISSION}:{shlex.quote(folder)}" for folder in found
     }
     if len(named) < len(set(found)):
         raise UsageError(f"agents={', '.join(found)}: two folders have one name; rename one")
+    others = [agent for agent in agents if agent not in found]
+    if named and needs_game and all(agent.startswith(BOT_PREFIX) for agent in others):
+        raise UsageError(f"agents={', '.join(found)}: no agent of league among them tells their game; pass --env GAME")
     if named and isinstance(own_bots, Mapping):
         own_bots = {**own_bots, **named}
     elif named:
         own = [] if own_bots is None else own_bots if isinstance(own_bots, list | tuple) else [own_bots]
         own_bots = [*own, *(f"{name}={address}" for name, address in named.items())]
-    return [agent for agent in agents if agent not in found], own_bots
+    return others, own_bots
 
 
 def _enter(

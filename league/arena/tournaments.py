@@ -131,7 +131,7 @@ def tournament(
     check_seed(seed)
     if out is not None:
         check_new(Path(out), "--out")  # before hours of games
-    agents, own_bots = with_submissions(agents, own_bots)
+    agents, own_bots = with_submissions(agents, own_bots, needs_game=env is None and not runs)
     words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
     opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
     objective = None

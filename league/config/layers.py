@@ -224,7 +224,9 @@ def _explain(errors: ValidationError) -> str:
     error = errors.errors(include_url=False)[0]
     path = [str(part) for part in error["loc"]]
     if error["type"] == "value_error":
-        return _one_line(error["ctx"]["error"])
+        said = f"{error['ctx']['error']}"
+        is_named = len(path) < 2 or said.startswith(f"{path[0]}.")
+        return _one_line(said if is_named else f"{'.'.join(path)}={error['input']!r}: {said}")
     if path[:2] == ["env", "curriculum"]:
         return _explain_lesson(path[2:], error["type"], error["msg"])
     if path[:2] == ["env", "options"]:

@@ -22,6 +22,7 @@ from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, ne
 from league.printing.queries import unique
 from league.store import liveness
 from league.store.store import Store
+from league.types.arguments import typed
 from league.types.results import Grid, Result
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class StoreTable(Result):
         names = ", ".join(self.columns[:6]) + (", ..." if len(self.columns) > 6 else "")
         return f"Table({len(self.rows):,} rows: {names})"
 
+    @typed
     def plot(self, x: str | None = None, y: str | Sequence[str] | None = None) -> Figure:
         """Columns of numbers as curves over another one, each on its own scale.
 

@@ -309,7 +309,8 @@ class ProgramHost:
                 exchange(busy, limit(SECONDS), take, lambda process: bool(process.waiting))
             except ProgramError as error:
                 why, process = error.args
-                answers[next(iter(process.waiting))] = Failure(why)
+                mine = (match for match, its in asked.items() if its is process)
+                answers[next(iter(process.waiting), next(mine))] = Failure(why)  # it may say more than it is asked
                 self._drop(process)
         return answers
 

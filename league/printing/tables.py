@@ -112,9 +112,9 @@ def table_width() -> int | None:
 
     console = Console()
     if console.is_terminal:
-        return console.width
+        return console.width or None
     columns = os.environ.get("COLUMNS", "")
-    return max(int(columns), 1) if columns.isdecimal() else None
+    return int(columns) or None if columns.isdecimal() else None
 
 
 def is_ascii() -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from league.boards.leaderboards import Rated
 from league.errors import LeagueError, UsageError, is_signal, shown
 from league.play.summaries import Summary
+from league.runtime.process import StepKept
 from league.training.run import Callback, Report, Start
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class Callbacks(Callback):
     def __init__(self, callbacks: Sequence[Callback], ended_by: list[str] | None = None) -> None:
         self._callbacks = callbacks
         self._failed: set[tuple[int, str]] = set()
-        """Of a callback: what it raised."""
+        """Of a callback: the `LeagueError` that it raised, or the method that gave what is ignored."""
         self._ended_by: list[str] = [] if ended_by is None else ended_by
 
     @property
@@ -76,6 +77,9 @@ class Callbacks(Callback):
         found: list[Callback] = []
         for callback in self._callbacks:
             own: Any = self._call(callback, "of", name)
+            if own is not None and (isinstance(own, type) or not _methods(own)):
+                self._tell_ignored(callback, "of", own, "a callback or None")
+                own = None
             found.append(own or (Notes(name, callback) if takes_turns else callback))
         return Callbacks(found, self._ended_by)
 
@@ -85,30 +89,41 @@ class Callbacks(Callback):
 
     def _tell(self, what: str, *arguments: object) -> None:
         for callback in self._callbacks:
-            if self._call(callback, what, *arguments) is False:
-                self._ended_by.append(what)
+            found = self._call(callback, what, *arguments)
+            if type(found).__name__ in ("bool", "bool_"):  # numpy's, too
+                self._ended_by += [] if found else [what]
+            elif found is not None:
+                self._tell_ignored(callback, what, found, "True, False or None")
+
+    def _tell_ignored(self, callback: Callback, what: str, found: object, wanted: str) -> None:
+        if (id(callback), what) not in self._failed:
+            self._failed.add((id(callback), what))
+            _log.warning("%s() of a callback gave %s: must be %s; it is ignored", what, shown(found), wanted)
 
     def _call(self, callback: Callback, what: str, *arguments: object) -> object:
         """What a callback's method gives; None where it has none or fails. Its look-up is the callback's code, too."""
         try:
-            listen = getattr(callback, what, None)
-            return None if listen is None else listen(*arguments)
+            with StepKept():
+                listen = getattr(callback, what, None)
+                return None if listen is None else listen(*arguments)
         except BaseException as error:
             if is_signal(error):
                 raise
             failure = id(callback), str(error) if isinstance(error, LeagueError) else ""
             if failure not in self._failed:
                 self._failed.add(failure)
-                self._tell_of(error, [other for other in self._callbacks if other is not callback])
+                self._tell_of(callback, error)
         return None
 
-    def _tell_of(self, error: BaseException, others: Sequence[Callback]) -> None:
+    def _tell_of(self, callback: Callback, error: BaseException) -> None:
+        others = [other for other in self._callbacks if other is not callback]
         if isinstance(error, LeagueError):
             for other in others:
                 self._call(other, "say", str(error))
             if not others:
                 _log.warning("%s", error)
-        elif not isinstance(error, OSError):  # of which nobody could read, either
+        elif not (isinstance(error, OSError) and type(callback).__module__.startswith("league.")):
+            # of a stream of ours that is closed or full nobody could read, either
             _log.warning("the callback failed, and training goes on", exc_info=error)
 
 
@@ -145,11 +160,17 @@ def callbacks_of(callback: Callback | Sequence[Callback] | None) -> Callbacks:
     if callback is None:
         return Callbacks(())
     found = callback if isinstance(callback, list | tuple) else (callback,)
-    methods = [name for name in vars(Callback) if name[0] != "_"]
     for each in found:
-        if not any(callable(getattr(each, name, None)) for name in methods):
+        if isinstance(each, type):
+            raise UsageError(f"callback={shown(each)}: is a class; pass an object of it, {each.__name__}()")
+        if not _methods(each):
             raise UsageError(
-                f"callback={shown(each)}: has no method of league.Callback ({', '.join(methods)});"
+                f"callback={shown(each)}: has no method of league.Callback ({', '.join(_methods(Callback))});"
                 f" give it one, or leave it out"
             )
     return Callbacks(found)
+
+
+def _methods(callback: object) -> list[str]:
+    """The methods of a `Callback` that an object has."""
+    return [name for name in vars(Callback) if name[0] != "_" and callable(getattr(callback, name, None))]

@@ -12,6 +12,7 @@ import numpy as np
 
 from league import config as settings
 from league.arena.agents import find_agent
+from league.arena.games import find_again
 from league.arena.tournament_results import TournamentResult
 from league.arena.tournaments import tournament
 from league.config.models import Config
@@ -118,7 +119,7 @@ def compare(
     goal = RunObjective(kind=objective, against=tuple(against), **({} if games is None else {"games": games}))  # type: ignore[arg-type]
     words, path = as_words(overrides), Path(store)
     numbers = tuple(range(seed, seed + seeds))
-    with _files((a, b), path) as files:
+    with _files((a, b), path, env) as files:
         common = {"env": env, "stage": stage, "preset": preset, "agent": agent, "steps": steps, "device": device}
         sides = [Recipe(**common, config=file, seed=seed) for file in files]  # type: ignore[arg-type]
         settled = [side.settled(path, words) for side in sides]
@@ -189,11 +190,12 @@ def _rating(met: TournamentResult, store: Path, run: str) -> float:
 
 
 @contextmanager
-def _files(sides: Sequence[str | Path], store: Path) -> Iterator[list[str]]:
+def _files(sides: Sequence[str | Path], store: Path, env: str | None) -> Iterator[list[str]]:
     """A settings file of each side: its own, or one of a run's settings, which goes with the end.
 
     Raises:
         UsageError: there is no such file or run, or a run has custom parts, which no file names.
+        ConfigError: this user has not named the code of a run's game.
     """
     with tempfile.TemporaryDirectory() as folder:
         found = []
@@ -205,7 +207,9 @@ def _files(sides: Sequence[str | Path], store: Path) -> Iterator[list[str]]:
                 raise UsageError(
                     f"{side}: no TOML file, and there is no store at {store} with such a run; name another"
                 )
-            config = settings.of_run(str(side), Store.open(store).find_run(str(side)).config)
+            row = Store.open(store).find_run(str(side))
+            find_again(row.game, row.source, f"run {side}", env)
+            config = settings.of_run(str(side), row.config)
             if any(config.parts.model_dump().values()):
                 raise UsageError(f"{side}: it has custom parts, which `compare` cannot name; compare other runs")
             file = Path(folder) / f"{i}.toml"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+
+import torch
 
 from league import config as settings
 from league.config import CHANGEABLE
-from league.errors import ConfigError, LeagueError, UsageError, command
+from league.errors import ConfigError, LeagueError, UsageError, command, shown
 from league.sessions.artifacts import FileArtifactStore
 from league.sessions.plans import CUSTOM_LOOP
 from league.store.store import Store
 from league.training.reports import warn_of_silent_rewards
 from league.training.training import Training
-from league.types import Rollout
+from league.types import Policy, Rollout
 
 LIVE = (
     *("learner.learning_rate", "learner.entropy_coefficient", "learner.max_gradient_norm", "learner.target_kl"),
@@ -97,11 +99,47 @@ def need_like(rollout: Rollout, kept: Rollout) -> None:
         )
     for field in LEARNED_FROM:
         given, wanted = getattr(rollout, field), getattr(kept, field)
+        if not isinstance(given, torch.Tensor):
+            raise UsageError(f"learn(rollout): its {field} is {shown(given)}; it must be a tensor")
+        if given.requires_grad or given.is_inference():
+            raise UsageError(f"learn(rollout): its {field} is part of a graph or of inference mode; clone it outside")
         if (given.shape, given.dtype, given.device) != (wanted.shape, wanted.dtype, wanted.device):
             raise UsageError(
                 f"learn(rollout): its {field} is {given.dtype} {tuple(given.shape)} on {given.device}; it must be"
                 f" {wanted.dtype} {tuple(wanted.shape)} on {wanted.device}"
             )
+
+
+def need_idle(run: str, is_acting: bool) -> None:
+    """Refuses a phase within a phase.
+
+    Raises:
+        UsageError: one has begun and not ended.
+    """
+    if is_acting:
+        raise UsageError(
+            f"run={run}: a phase of its trainer goes on, in another thread or around this callback; wait for its end"
+        )
+
+
+def parameters_of(policy: Policy) -> dict[str, tuple[torch.dtype, torch.Size]]:
+    """Type and shape of each parameter of a network."""
+    return {name: (x.dtype, x.shape) for name, x in policy.named_parameters()}
+
+
+def need_same(policy: Policy, wanted: Mapping[str, object]) -> None:
+    """Refuses a network of which a user's loop has changed more than values.
+
+    Raises:
+        UsageError: a parameter is gone, new, or of another type or shape.
+    """
+    found = parameters_of(policy)
+    changed = [name for name in wanted | found if found.get(name) != wanted.get(name)]
+    if changed:
+        raise UsageError(
+            f"policy: parameter {changed[0]} is {found.get(changed[0], 'gone')}, not {wanted.get(changed[0], 'there')}"
+            f" as when the trainer was opened; change values in place alone"
+        )
 
 
 def need_alone(store: Store, run: str) -> None:

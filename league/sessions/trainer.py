@@ -9,7 +9,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +22,9 @@ from league.play import randomness
 from league.play.summaries import Summary
 from league.pool.pool import Pool
 from league.runtime.signals import on_signal
+from league.sessions import custom_loop
 from league.sessions.app import open_session
 from league.sessions.call import Call
-from league.sessions.custom_loop import change, end_as_by, need_alone, need_like, settle, tell
 from league.sessions.plans import TrainResult
 from league.store.rows import RunStatus
 from league.store.store import Store
@@ -49,7 +49,7 @@ class Trainer:
 
     It is a run as any other: in the store, locked while it is open, and `league resume` or `Trainer.resume` carries it
     on. Several may be open at once in one process, each a run of its own. Between phases the global random number
-    generators and the handlers of signals are yours.
+    generators, the working folder and the handlers of signals are yours.
 
     Args:
         stage, preset, agent, env, run, steps, seed, device, config_file, overrides: as for `league.train`.
@@ -111,13 +111,14 @@ class Trainer:
         """
         said = locals()
         trainer = cls.__new__(cls)
-        need_alone(Store.open(Path(store)), run)
+        custom_loop.need_alone(Store.open(Path(store)), run)
         given = {key: x for key, x in said.items() if key not in ("cls", "run", "name")}
         trainer._open(Call(**given, resumes=run, run=name, is_custom_loop=True))
         return trainer
 
     def _open(self, call: Call) -> None:
-        self._is_open = self._is_broken = False
+        self._is_open = self._is_broken = self._is_acting = False
+        self._folder = os.getcwd()
         self._result: TrainResult | None = None
         self._rollout: Rollout | None = None
         """What waits to be learned from."""
@@ -129,7 +130,7 @@ class Trainer:
             self._session = stack.enter_context(open_session(call))
             run, state = self._session.wire_alone()
             self._artifacts = self._session.plans[0].artifacts
-            self._training = Training(run, state)
+            self._training, self._parameters = Training(run, state), custom_loop.parameters_of(run.policy)
             stack.callback(self._training.close)
             try:
                 with self._training.going():
@@ -246,9 +247,8 @@ class Trainer:
         kept = self._rollout
         if kept is None:
             raise UsageError("learn(rollout): no rollout waits to be learned from; collect() one first")
-        if rollout is not kept:
-            need_like(rollout, kept)
-            rollout = dataclasses.replace(rollout, finished=kept.finished)
+        custom_loop.need_like(rollout, kept)
+        rollout = dataclasses.replace(rollout, finished=kept.finished)
         with self._acting(is_fatal=True) as training:
             metrics = training.learn(rollout)
             self._rollout = None
@@ -267,7 +267,7 @@ class Trainer:
         rollout, self._rollout = self._rollout, None
         with self._acting() as training:
             what = f"{rollout.reward.numel():,} steps and {len(rollout.finished):,} finished matches"
-            tell(training, f"a rollout of {what} is left out")
+            custom_loop.tell(training, f"a rollout of {what} is left out")
 
     @typed
     def snapshot(self, *, joins: bool = True) -> str:
@@ -341,7 +341,7 @@ class Trainer:
             ConfigError: a setting that cannot change now, or a value outside its rule; nothing is changed.
         """
         with self._acting() as training:
-            change(training, self._artifacts, overrides)
+            custom_loop.change(training, self._artifacts, overrides)
 
     # Its end.
 
@@ -377,15 +377,16 @@ class Trainer:
         training = self._training
         if self._result is not None:
             return self._result
+        custom_loop.need_idle(self.run, self._is_acting)
         self._is_open = False
         atexit.unregister(self._at_exit)
-        with self._stack:
+        with chdir(self._folder), self._stack:
             end: RunStatus = "failed"
             try:
                 if not self._is_broken:
                     end = "finished" if training.is_finished else status
                     with self._acting(is_last=True):
-                        settle(training, is_waiting=self._rollout is not None)
+                        custom_loop.settle(training, is_waiting=self._rollout is not None)
                         self._rollout = None
             except BaseException:
                 end = "failed"
@@ -393,7 +394,7 @@ class Trainer:
             finally:
                 self._result = self._session.end_alone(training.counters, end)
         if self._told:
-            end_as_by(self._told)
+            custom_loop.end_as_by(self._told)
         return self._result
 
     # What all phases share.
@@ -409,14 +410,16 @@ class Trainer:
             is_last: it is being closed.
         """
         training = self._training
+        custom_loop.need_idle(self.run, self._is_acting)
         if self._is_broken or not (self._is_open or is_last):
             why = "an error has ended it" if self._is_broken else "it is closed"
             again = command("resume", self.run, store=self._artifacts.store.path)
             raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
-        device = training.run.device
+        custom_loop.need_same(training.run.policy, self._parameters)
+        device, self._is_acting = training.run.device, True
         with on_signal(self._note) as received:
             try:
-                with randomness.untouched(device):
+                with chdir(self._folder), randomness.untouched(device):
                     randomness.set_state(self._generators, device)
                     with training.errors_told():
                         yield training
@@ -424,11 +427,13 @@ class Trainer:
             except BaseException as error:
                 self._is_broken = is_fatal or not isinstance(error, LeagueError)
                 raise
+            finally:
+                self._is_acting = False
         self._told = self._told or next(iter(received), 0)
         if self._told and self._rollout is None and not is_last:
             number, self._told = self._told, 0
             self.save()
-            end_as_by(number)
+            custom_loop.end_as_by(number)
 
     def _note(self, number: int) -> None:
         self._training.run.callback.say("stopping after this update; press again to quit at once")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -44,7 +44,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def typed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` that refuses arguments of other types than its signature names, whatever torch's default type is.
+    """`function` that refuses arguments of other types than its signature names; it runs in `_usual_torch`.
 
     Raises:
         UsageError: an argument is none, or a text that no name or path of a file can be.
@@ -63,7 +63,7 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
             for part in value if known.parameters[name].kind is known.parameters[name].VAR_POSITIONAL else (value,):
                 _check(name, part, rules.get(name, ()))
         try:
-            with _float32():
+            with _usual_torch():
                 return function(*arguments, **named)
         except LeagueError:
             raise
@@ -77,18 +77,26 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _float32() -> Iterator[None]:
-    """Within it torch makes float32 by default, as all networks are; then again what its user has set."""
+def _usual_torch() -> Iterator[None]:
+    """Within it torch makes float32 on a CPU by default, as all networks are, and records gradients; then again what
+    its user has set or entered: another default type or device, `no_grad`, `inference_mode`, `autocast`."""
     torch = sys.modules.get("torch")
-    before = None if torch is None else torch.get_default_dtype()
-    if torch is None or before is torch.float32:
+    if torch is None:
         yield
         return
-    torch.set_default_dtype(torch.float32)
-    try:
+    before = torch.get_default_dtype()
+    with ExitStack() as stack:
+        if before is not torch.float32:
+            stack.callback(torch.set_default_dtype, before)
+            torch.set_default_dtype(torch.float32)
+        if torch._C._len_torch_function_stack():  # such as a device's, which slows each operation
+            stack.enter_context(torch.device("cpu"))
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
         yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _check(name: str, value: Any, kinds: Sequence[str]) -> None:

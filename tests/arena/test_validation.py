@@ -189,6 +189,8 @@ def test_folders_of_submissions_are_entrants(tmp_path: Path) -> None:
     found = league.tournament([run, *map(str, folders)], games=4, store=runs)
     wins = {standing.name: standing for standing in found.standings}
     assert {"bot:fair", "bot:bad"} < set(wins) and wins["bot:bad"] == found.standings[-1] and not place.exists()
+    with pytest.raises(UsageError, match="no agent of league among them tells their game; pass --env GAME"):
+        league.tournament([*map(str, folders)], games=4, store=runs)
     with pytest.raises(UsageError, match="two folders have one name"):
         league.tournament([str(folders[0]), str(write(tmp_path / "x" / "fair", "1"))], games=4, env=GAME, store=runs)
 

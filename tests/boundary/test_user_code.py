@@ -351,6 +351,44 @@ def test_a_watcher_that_leaves_ends_no_run(what: type[BaseException], tmp_path: 
     assert league.train("smoke", env="matrix", **how).status == "finished"
 
 
+@pytest.mark.parametrize("given", [np.False_, False, 0, torch.tensor(False), iter(())])
+def test_a_callback_ends_a_run_by_false_or_is_told(
+    given: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """NumPy's False is one, too; another value is ignored aloud, once."""
+
+    class Ends(league.Callback):
+        def report(self, report: object) -> Any:
+            return given
+
+    how: dict[str, Any] = {"overrides": SUMS_SETS, "store": tmp_path / "s", "device": "cpu", "callback": Ends()}
+    is_false = given is False or given is np.False_
+    assert league.train("smoke", env="matrix", **how).status == ("stopped" if is_false else "finished")
+    told = [line for line in caplog.messages if line.startswith("report() of a callback gave ")]
+    assert len(told) == (not is_false), caplog.messages
+
+
+def test_what_a_callback_does_to_the_process_is_undone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The working folder, torch's default type and gradients; and a file that it cannot open is told."""
+
+    class Changes(league.Callback):
+        def report(self, report: object) -> None:
+            os.chdir("/")
+            torch.set_default_dtype(torch.float64)
+            torch.set_grad_enabled(False)
+
+        def saved(self, steps: int) -> None:
+            (tmp_path / "none" / "x").read_text()
+
+    how: dict[str, Any] = {"overrides": SUMS_SETS, "store": tmp_path / "s", "device": "cpu", "callback": Changes()}
+    before = Path.cwd()
+    assert league.train("smoke", env="matrix", **how).status == "finished"
+    assert (Path.cwd(), torch.get_default_dtype(), torch.is_grad_enabled()) == (before, torch.float32, True)
+    assert caplog.messages.count("the callback failed, and training goes on") == 1
+    with pytest.raises(UsageError, match=r"is a class; pass an object of it, Changes\(\)"):
+        league.train("smoke", env="matrix", **{**how, "callback": Changes})
+
+
 # What code does to the process
 
 NOISY = """

@@ -224,6 +224,7 @@ BAD_CLASSES: list[tuple[dict[str, Any], str]] = [
     ({"layout": (ObservationPart("a", 0, (9,)),)}, "layout ends at 9, not at obs_size=6"),
     ({"anchor": "nobody"}, "anchor='nobody' is none of"),
     ({"__init__": lambda self, size: None}, "`size` of __init__ needs a default"),
+    ({"__init__": lambda self, how=print: None}, "`how` of __init__ is <built-in function print> by default"),
     ({"base": Darts, "legal": lambda self, seat: [0]}, "every number within a box's bounds is legal"),
     ({"base": Darts, "observation": (ObservationPart("a", 0, (2,)),)}, "parts have 2 numbers together, obs_size=4"),
     ({"base": Darts, "observation": (3,), "obs_size": 0}, "must be a tuple of ObservationPart"),

@@ -43,6 +43,7 @@ GYM = {
     "Digits": f"reset {OBS} that is no array of numbers",
     "NoArray": f"reset {OBS} that is no array of numbers, 'left'",
     "NoActions": r"the action space has Dict\(\), which has nothing in it",
+    "NoNumbers": r"the action space has Box\(.*\), which has nothing in it",
     "OldStep": "step 1 gave 4 values, .* old API",
     "OldReset": r"reset gave array\(.*\), .* old API",
     "NoInfo": "reset gave info=None, which must be a dict",

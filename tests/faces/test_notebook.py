@@ -107,6 +107,8 @@ def test_a_wide_or_long_table_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch
     *lines, columns, rows = str(table).splitlines()
     assert max(map(len, lines)) <= 50 and lines[1].split() == ["0", "x\\ny"] and len(lines) == 1 + MOST_ROWS
     assert columns == f"columns left out: {'b' * 30}; .to_df() has all" and rows == "4 more rows; .to_df() has all"
+    with pytest.raises(UsageError, match="y=3: must be a text or a list of texts or None; pass another y"):
+        table.plot(y=3)  # type: ignore[arg-type]
     page = as_html(Grid(("a", "b"), [(1000.5, None), *[(float(i), "x" * 200) for i in range(MOST_ROWS + 4)]]))
     assert page.count("<tr>") == 1 + MOST_ROWS and "5 more rows" in page
     assert ">1,000</td>" in page and ">0</td>" in page and "x" * 81 not in page

@@ -173,6 +173,17 @@ def test_a_failure_forfeits_its_match_alone(
     assert not state.is_forfeited.any()
 
 
+def test_an_answer_given_twice_forfeits_its_match(make: Callable[..., Any]) -> None:
+    """Where nothing waits for the second one, too."""
+    policy = make("""
+line = json.dumps({"act": row, "action": [0]})
+print(line, line, sep="\\n", flush=True)
+""")
+    state = policy.initial_state(1)
+    asked(policy, state, 2)
+    assert state.is_forfeited.all() and "answers no question" in reasons(policy)
+
+
 def test_a_program_that_always_crashes_forfeits_all(make: Callable[..., Any]) -> None:
     """It is started a few times in a step, not once a row."""
     policy = make("sys.exit(3)")

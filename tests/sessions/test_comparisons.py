@@ -12,7 +12,7 @@ from league.config import parse_override
 from league.config.written import toml
 from league.store.store import Store
 from tests.helpers.commands import call, need_refusal
-from tests.helpers.games import new_user
+from tests.helpers.games import forget, new_user
 from tests.helpers.sizes import TINY
 
 A, B = ("learner.learning_rate=1e-3", "learner.learning_rate=0.5")
@@ -102,3 +102,18 @@ def test_what_cannot_be_compared_is_refused_in_a_line(words: tuple[object, ...],
     before = len(Store.open(folder / "runs").runs())
     need_refusal(call("compare", *words, cwd=folder), 2, told)
     assert len(Store.open(folder / "runs").runs()) == before
+
+
+def test_a_run_of_a_game_of_yours_is_compared_where_you_named_it(tmp_path: Path) -> None:
+    """Its code is opened again by the run; who has not named it gets the line that says so."""
+    game = Path(__file__).resolve().parents[2] / "examples" / "units.py"
+    with new_user(tmp_path):
+        for name, rate in (("a", 1e-3), ("b", 1e-2)):
+            league.train(
+                "smoke", env=game, run=name, overrides=(*TINY, f"learner.learning_rate={rate}"), store=tmp_path
+            )
+        forget()
+        done = call("compare", "a", "b", "--seeds", 2, "--games", 2, "--store", tmp_path)
+        assert done.code == 0 and "95 % interval" in done.out, done.err
+    with new_user(tmp_path / "other"):
+        need_refusal(call("compare", "a", "b", "--store", tmp_path), 2, "run a", "never named here", f"--env {game}")

@@ -221,6 +221,10 @@ def test_acts_out_of_order_are_refused_and_lose_nothing(whole: Path, tmp_path: P
             r"its reward is torch.float32 \(3,\) on cpu; it must be": dataclasses.replace(
                 rollout, reward=torch.ones(3)
             ),
+            r"its reward is \[1.0\]; it must be a tensor": dataclasses.replace(rollout, reward=[1.0]),  # type: ignore[arg-type]
+            "its reward is part of a graph": dataclasses.replace(
+                rollout, reward=rollout.reward.clone().requires_grad_()
+            ),
         }
         for words, other in wrong.items():
             with pytest.raises(UsageError, match=words):
@@ -243,6 +247,51 @@ def test_acts_out_of_order_are_refused_and_lose_nothing(whole: Path, tmp_path: P
     with pytest.raises(UsageError, match=r"it is closed; go on with `league.Trainer.resume\('matrix-1'\)`"):
         one.save()
     assert same(tmp_path, whole, is_state=False) and len(events(tmp_path)) == 1
+
+
+def test_no_phase_begins_within_another(tmp_path: Path) -> None:
+    """From a callback or another thread it is refused in a line, and the phase around it ends as ever."""
+    told: list[str] = []
+
+    class Meddler(league.Callback):
+        def report(self, report: Report) -> None:
+            for act in (one.save, one.close):
+                with pytest.raises(UsageError) as refused:
+                    act()
+                told.append(str(refused.value))
+
+    with trainer(tmp_path, callback=Meddler()) as one:
+        rollout = one.collect()
+        one.learn(rollout)
+        assert "waits to be learned from" in told[0] and "a phase of its trainer goes on" in told[1] and one.goes_on
+        update(one)
+    assert one.close().updates == 2
+
+
+def test_the_working_folder_is_yours_between_phases(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of a relative path stays where it was, and what is left is left."""
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with league.Trainer("smoke", env="matrix", overrides=(*SETS, LOOKED_AT), store="league.duckdb") as one:
+        monkeypatch.chdir(tmp_path / "other")
+        while one.goes_on:
+            update(one)
+            assert Path.cwd() == tmp_path / "other"
+    assert list((tmp_path / "other").iterdir()) == [] and same(tmp_path, whole, is_state=False)
+
+
+def test_a_network_that_a_loop_has_remade_is_refused(tmp_path: Path) -> None:
+    """Values may change in place; a type, a shape or a parameter may not, and put back it goes on."""
+    with trainer(tmp_path) as one:
+        name, first = next(iter(one.policy.named_parameters()))
+        kept = first.data
+        first.data = kept.half()
+        with pytest.raises(UsageError, match=rf"policy: parameter {name} is .*float16.*change values in place alone"):
+            one.collect()
+        first.data = kept
+        update(one)
 
 
 def test_what_is_done_otherwise_is_written_down(whole: Path, tmp_path: Path) -> None:

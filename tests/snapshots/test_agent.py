@@ -176,6 +176,7 @@ BAD_CALLS: dict[str, tuple[Any, Any, str]] = {
     "no rows": (np.zeros((0, 8)), None, r"obs: shape .* got \(0, 8\)"),
     "nan": (np.full(8, np.nan), None, "obs: every value must be finite"),
     "ragged": ([[0.0] * 8, [0.0]], None, "obs: must be an array of numbers"),
+    "complex": (np.full(8, 1j), None, r"obs: must be an array of numbers \(these are complex\)"),
     "none": (None, None, "obs: "),
     "mask too long": (ZEROS, [True] * 4, r"mask: shape must be \(3,\) or \(N, 3\), got \(4,\)"),
     "mask rows": (ZEROS, np.ones((2, 3), bool), "mask: 2 rows for 1 observations"),
