@@ -134,7 +134,7 @@ def need_same(policy: Policy, wanted: Mapping[str, object]) -> None:
         UsageError: a parameter is gone, new, or of another type or shape.
     """
     found = parameters_of(policy)
-    changed = [name for name in wanted | found if found.get(name) != wanted.get(name)]
+    changed = [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]
     if changed:
         raise UsageError(
             f"policy: parameter {changed[0]} is {found.get(changed[0], 'gone')}, not {wanted.get(changed[0], 'there')}"
