@@ -8,16 +8,12 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from league.errors import CodeError, LeagueError, described, is_signal, users_line
 from league.runtime.process import settings_kept
-
-_HERE = Path(__file__).parent
-_INNER = ("<frozen", str(_HERE / "adapters") + os.sep, __file__, str(_HERE / "sources.py"))
 
 
 @contextmanager
@@ -67,15 +63,15 @@ def draws_kept() -> Iterator[None]:
 def line_of(error: BaseException) -> str:
     """Where it was raised, in brackets: the line that is no Python, else a user's innermost line, else the innermost.
 
-    Frames of importing and of the adapters do not count.
+    Frames of importing and of league do not count.
     """
     if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
         return f" ({error.filename}, line {error.lineno})"
     if own := users_line(error):
         return f" ({own})"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_inner(frame.filename)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-
-
-def _is_inner(file: str) -> bool:
-    return file.startswith(_INNER) or os.sep + "importlib" + os.sep in file
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not str(frame.f_globals.get("__name__")).startswith(("league.", "importlib."))
+    ]
+    return f" ({frames[-1][0]}, line {frames[-1][1]})" if frames else ""

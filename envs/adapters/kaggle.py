@@ -244,6 +244,9 @@ class _KaggleEnvironment:
             )
             shared, hidden = (tuple(key for key in seen if seen[key].get(word)) for word in ("shared", "hidden"))
             encoder = self._encoder(copied(env.configuration))
+            lacking = [name for name in ("obs_size", "action") if not hasattr(encoder, name)]
+            if lacking:
+                raise ConfigError(f"env={self._where}: its encoder has no {lacking[0]}; set it in __init__")
             sizes = encoder.action if isinstance(encoder.action, tuple | list) else (encoder.action,)
             choices = choices_of(ActionSpec("multi_discrete", tuple(sizes)))
             valid = utils.jsonschema.validators.validator_for(action)(action).is_valid
@@ -306,7 +309,8 @@ def _encoder_class(where: str, name: str, part: str, module: ModuleType | None) 
     part = part or "Encoder"
     made: Any = getattr(module, part, None)
     if made is None:
-        raise ConfigError(f"env={where}: the file has no {part!r}{nearest(part, vars(module))}")
+        known = [name for name in vars(module) if name[0] != "_"]
+        raise ConfigError(f"env={where}: the file has no {part!r}{nearest(part, known)}")
     missing = [word for word in ("encode", "decode") if not callable(getattr(made, word, None))]
     if missing:
         raise ConfigError(f"env={where}: {part} has no method {missing[0]}(); docs/guides/kaggle.md shows an encoder")

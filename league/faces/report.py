@@ -102,12 +102,14 @@ def _fitted(document: Document, films: Films, most: int, say: Callable[[str], No
     """The page, with as many matches as there is room for; and how many these are."""
     found: dict[str, Any] = {**to_json(document), "films": {}}
     room = MAX_BYTES - len(_page(document, found).encode())
-    wanted = _by_turns(document)[:most]
+    wanted, told = _by_turns(document)[:most], set()
     for key in wanted:
         try:
             match = films.packed(key)
         except LeagueError as error:
-            say(f"a kept match is left out: {error}")
+            if str(error) not in told:  # as of each match of a game that this user has not named
+                say(f"a kept match is left out: {error}")
+            told.add(str(error))
             continue
         room -= round(1.01 * len(match)) + 2 * len(key) + 64  # about what it takes, packed once more
         if room < 0:

@@ -303,6 +303,7 @@ def test_a_broken_game_is_one_line(kind: str) -> None:
     message = refusal(lambda: games.enter("game.py"), CodeError if kind in FAILS else ConfigError)
     place = r"game\.py, line [34]\d" if kind in FAILS and kind != "null" else r"game\.py"
     assert re.search(words, message) and re.search(place, message), message
+    assert len(re.findall(", line ", message)) == (kind in FAILS and kind != "null"), message
     assert "duel" not in registry.games() and not consent.named()
     write_game(path)
     assert games.enter("game.py") == "duel"

@@ -163,6 +163,11 @@ class Crooked(Geese):
 
 class Half:
     def encode(self, observation): ...
+
+
+class Bare(Half):
+    def __init__(self, configuration): ...
+    def decode(self, action, observation): ...
 """
 
 
@@ -185,6 +190,7 @@ def test_an_agent_that_breaks_the_rules_has_lost() -> None:
         "halite": "--encode FILE.py[:CLASS]",
         "halite:none.py": "there is no such file",
         "hungry_geese:bad.py:Bed": "did you mean `Bad`",
+        "hungry_geese:bad.py:Bare": "its encoder has no obs_size; set it in __init__",
         "hungry_geese:bad.py:Half": "Half has no method decode()",
         "hungry_geese:bad.py:Crooked": "observe gave 307 numbers, but obs_size is 308",
     }.items(),

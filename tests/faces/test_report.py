@@ -21,6 +21,8 @@ from league.store.rows import GameRow
 from league.store.store import Store
 from tests.helpers.browser import browser, needs_chromium, wait_for
 from tests.helpers.faces import HOSTILE, content, make_runs
+from tests.helpers.games import new_user
+from tests.helpers.sizes import TINY
 from tests.helpers.stores import empty_store, files_of, make_run
 
 
@@ -146,6 +148,17 @@ def test_it_has_no_more_matches_than_fit(store: Path, tmp_path: Path, monkeypatc
     done = report(out=tmp_path / "some.html", store=store, say=said.append)
     assert 0 < done.matches < 12 and done.num_bytes <= empty.num_bytes + 4_000
     assert any("matches fit into" in line for line in said)
+
+
+def test_matches_that_are_left_out_for_one_reason_are_a_line(tmp_path: Path) -> None:
+    """Those of a game that this user has not named."""
+    game = Path(__file__).resolve().parents[2] / "examples" / "units.py"
+    said: list[str] = []
+    with new_user(tmp_path / "owner"):
+        league.train("smoke", env=game, overrides=(*TINY, "run.replays=4"), store=tmp_path / "s", callback=())
+    with new_user(tmp_path / "other"):
+        assert report(out=tmp_path / "x.html", store=tmp_path / "s", say=said.append).matches == 0
+    assert len([line for line in said if line.startswith("a kept match is left out: ")]) == 1, said
 
 
 # In Chromium
