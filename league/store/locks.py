@@ -149,7 +149,10 @@ def check_owned(folder: Path) -> None:
     """Raises `LockLost` where this process has lost the lock of a folder that it wants to write."""
     owned = _owned.get(Path(os.path.abspath(folder / LOCK)))
     if owned is not None and not _is_at(*owned):
-        raise LockLost(f"{folder}: its lock was taken over or removed; this process writes nothing more there")
+        raise LockLost(
+            f"{folder}: its lock was taken over or removed, so this process writes nothing more there;"
+            f" {command('runs', store=folder.parent)} tells what is there"
+        )
 
 
 def is_held(lock: Path) -> bool | None:
