@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -127,7 +127,7 @@ def parameters_of(policy: Policy) -> dict[str, tuple[torch.dtype, torch.Size]]:
     return {name: (x.dtype, x.shape) for name, x in policy.named_parameters()}
 
 
-def need_same(policy: Policy, wanted: Mapping[str, object]) -> None:
+def need_same(policy: Policy, wanted: dict[str, tuple[torch.dtype, torch.Size]]) -> None:
     """Refuses a network of which a user's loop has changed more than values.
 
     Raises:

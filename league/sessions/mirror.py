@@ -187,7 +187,7 @@ class Mirror(Store):
     def push(self) -> None:
         """As `Store.push`: the courier has all when this returns."""
         folder = self.path / self._run
-        there, listed = _files(folder), (read(Listing, folder / LISTING) or Listing()).names
+        there, listed = _files(folder), (read(Listing, folder / LISTING) or Listing(segments={})).names
         for path in sorted(there, key=_order):
             is_merged = path.startswith(f"{ROWS}/") and path.removeprefix(f"{ROWS}/") not in listed
             if there[path] != self._sent.get(path) and not is_merged:

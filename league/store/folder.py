@@ -59,7 +59,7 @@ class Folder:
         self._waiting: dict[str, dict[Any, Columns]] = {kind: {} for kind in KINDS}
         self._agents: dict[tuple[str, str], AgentRow] = {}
         self._games: dict[str, GameRow] = {}
-        self._take(read(Listing, path / LISTING) or Listing())
+        self._take(read(Listing, path / LISTING) or Listing(segments={}))
         self._is_changed = False
         """Whether the listing is another one than the file."""
         self._status = read(Status, path / STATUS) or Status(updated_at=now())
@@ -263,7 +263,7 @@ class Folder:
         What waits is of now, and waits on, as games and agents do. Events of the updates up to `update`, the state's,
         stay: nothing makes them again.
         """
-        before, listing = self._listing(), Listing() if content is None else listing_of(content)
+        before, listing = self._listing(), Listing(segments={}) if content is None else listing_of(content)
         dropped = [segment for segment in before.segments.get("event", ()) if segment.name not in listing.names]
         for event in rows_of(self.path, "event", [segment for segment in dropped if not self._damage(segment)]):
             if event["update"] <= update:

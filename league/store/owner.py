@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, Field, RootModel, ValidationError, model_validator
+from pydantic import BaseModel, RootModel, ValidationError, model_validator
 from pydantic_core import from_json
 
 from league.errors import StoreError
@@ -110,7 +110,7 @@ class Listing(FrozenModel):
     """What counts of an owner's rows: segments by kind, in their order, and the rows that are too few for files."""
 
     format: int = FORMAT
-    segments: dict[str, tuple[Segment, ...]] = Field(default_factory=dict)
+    segments: dict[str, tuple[Segment, ...]]
     snapshots: tuple[SnapshotRow, ...] = ()
     agents: tuple[AgentRow, ...] = ()
     games: tuple[GameRow, ...] = ()

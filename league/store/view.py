@@ -258,7 +258,7 @@ class View:
                 identity=identity,
                 configured=read(Configured, path / CONFIG.format(newest_config(names))),
                 status=read(Status, path / STATUS),
-                listing=read(Listing, path / LISTING) or Listing(),
+                listing=read(Listing, path / LISTING) or Listing(segments={}),
                 pruned={} if pruned is None else pruned.root,
                 decided=read(Decided, path / DECISION),
             )

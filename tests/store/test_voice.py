@@ -187,6 +187,7 @@ def of_snapshot(**changes: Any) -> Callable[[Any], None]:
         ("config-001.json", lambda configured: configured.update(config={"learner": [1]})),
         ("segments.json", lambda listing: listing["segments"]["match"].append(listing["segments"]["match"][0])),
         ("segments.json", lambda listing: listing["segments"].update(metric=listing["segments"]["match"])),
+        ("segments.json", lambda listing: listing.pop("segments")),
         ("segments.json", lambda listing: listing["segments"]["match"][0].update(rows=-1)),
         ("segments.json", of_snapshot(path="a/snapshots/0000000200")),
         ("segments.json", of_snapshot(run="b", path="b/snapshots/0000000100")),
