@@ -264,7 +264,7 @@ class Remote:
         there = self._files(owner)
         if lock not in self._held and locks.is_held(folder / locks.LOCK) is not False:  # it is only asked to stop
             there = {path: look for path, look in there.items() if path == f"{owner}/{STOP}"} | self._looks_of(owner)
-        listed = (read(Listing, folder / LISTING) or Listing()).names
+        listed = (read(Listing, folder / LISTING) or Listing(segments={})).names
         merged = {path for path in there if path.startswith(f"{owner}/{ROWS}/") and Path(path).name not in listed}
         changed = [path for path in there if path not in merged and there[path] != self._looks.get(path)]
         gone = [path for path in self._looks_of(owner) if path not in there]
