@@ -86,6 +86,7 @@ def test_pictures_obey_nothing_of_the_current_folder(trap: Path, tmp_path: Path)
 
 @pytest.mark.timeout(500)
 @pytest.mark.xdist_group("ray")
+@pytest.mark.slow
 def test_a_worker_of_ray_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
     """A league and a tournament on a cluster, of a game that is named by a module of the folder or a relative path."""
     pytest.importorskip("ray")

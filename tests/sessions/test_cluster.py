@@ -236,6 +236,7 @@ def test_learners_are_asked_to_stop_again_at_every_look(tmp_path: Path) -> None:
     assert seen == [[False, False], [True, True], [False, True]]
 
 
+@pytest.mark.slow
 def test_finished_learners_are_skipped(tmp_path: Path) -> None:
     """Also by an actor that tries again; with more steps they go further."""
     path = write(tmp_path, LEAGUE.replace('role = "', 'cpus = 0.3\nrole = "'))
