@@ -29,7 +29,6 @@ from league.sessions.external_agents import keep, names
 from league.sessions.failures import write_evidence
 from league.sessions.folders import (
     ASIDE,
-    STOP,
     begin_folder,
     configured_of,
     has_begun,
@@ -44,6 +43,7 @@ from league.snapshots.kept import keep_newest, pinned_rows, states_of
 from league.snapshots.manifest import About, GameRecord, Manifest, parse, spec_to_json
 from league.snapshots.state import DamagedState, load_state, read_state, save_state
 from league.snapshots.writer import SnapshotWriter
+from league.store.carried import STOP
 from league.store.folder import Folder
 from league.store.locks import check_owned
 from league.store.rows import AgentRow, LearnerRow, RunRow, SnapshotRow
@@ -316,7 +316,7 @@ class FileArtifactStore:
     @property
     def is_asked_to_stop(self) -> bool:
         """Whether `league stop` has named the run since it began or went on."""
-        self.store.fetch(within=FETCH_SECONDS)
+        self.store.fetch(within=FETCH_SECONDS, only=f"{self.row.run}/{STOP}")
         return (self.folder / STOP).exists()
 
     def drop_stopped(self) -> None:

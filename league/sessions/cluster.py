@@ -42,12 +42,13 @@ from league.runtime.signals import on_signal
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
-from league.sessions.folders import STOP, settings_of
+from league.sessions.folders import settings_of
 from league.sessions.leagues import LeagueResult, finished, learners_of, resume_league, written
 from league.sessions.mirror import Courier, store_of
 from league.sessions.plans import SessionEnd, TrainResult
 from league.sessions.targets import find_target
 from league.store import locks
+from league.store.carried import STOP
 from league.store.files import store_folder
 from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store

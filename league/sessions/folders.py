@@ -20,6 +20,7 @@ from league.runtime.disk import is_temporary
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES, has_state
 from league.snapshots.kept import states_of
 from league.snapshots.manifest import Manifest, parse
+from league.store.carried import STOP
 from league.store.files import CATALOGUE, told
 from league.store.folder import Folder
 from league.store.locks import LOCK, held, is_held, is_lock
@@ -29,8 +30,6 @@ from league.store.segments import ROWS
 from league.store.store import Store
 from league.types.schema import read_file
 
-STOP = "stop"
-"""A file in a run's folder that asks its process to stop."""
 GUESTS = "guests"
 """In a run's folder: copies of the agents from elsewhere that it meets, so that it can go on without the originals."""
 ASIDE = ".old-"

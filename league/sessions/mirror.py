@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,21 +21,17 @@ from league.errors import LeagueError, StoreError
 from league.runtime.cluster import ClusterActor, last_line
 from league.runtime.disk import sync, write_atomic
 from league.sessions.external_agents import keep
-from league.sessions.folders import STOP
 from league.snapshots.files import INDEX, MANIFEST, PREVIOUS, WEIGHTS
 from league.snapshots.kept import data_of, remove_unnamed
 from league.store import locks
+from league.store.carried import STOP, Look, files, is_carried, order
 from league.store.files import told
-from league.store.owner import IDENTITY, LISTING, STATUS, Listing, read
+from league.store.owner import LISTING, Listing, read
 from league.store.segments import ROWS
 from league.store.store import Store
 from league.store.view import View
 
 _STATE = [f"state/{PREVIOUS}", f"state/{INDEX}"]
-_ORDER = [*_STATE, LISTING, STATUS, IDENTITY]
-"""What is sent last, in this order: a file comes after those that it names."""
-_PATH = re.compile(r"[\w-][\w.@-]*(?:/[\w-][\w.@-]*)*", re.ASCII)
-Look = tuple[int, int, int]
 
 
 class Courier(ClusterActor):
@@ -104,7 +99,7 @@ class Courier(ClusterActor):
         for name in (name for name in self._names if name != run):
             files = _files(self._folder(name), is_lists=True)
             if (mark := json.dumps(files, sort_keys=True)) != marks.get(name):
-                each = [(path, self.read(name, path)) for path in sorted(files, key=_order)]  # as `behind` and `look`
+                each = [(path, self.read(name, path)) for path in sorted(files, key=order)]  # as `behind` and `look`
                 found[name] = mark, {path: data for path, data in each if data is not None}
         return found
 
@@ -173,8 +168,9 @@ class Mirror(Store):
         self._sent = _files(folder / run)
         self.fetch()
 
-    def fetch(self, within: float = 0.0) -> None:
+    def fetch(self, within: float = 0.0, only: str | None = None) -> None:
         """As `Store.fetch`: the others' lists, with their listed snapshots; their other rows stay away."""
+        del only  # what changed comes at once
         if time.monotonic() < self._fetched_at + within:
             return
         if self._ask("is_asked_to_stop", self._run):
@@ -188,7 +184,7 @@ class Mirror(Store):
         """As `Store.push`: the courier has all when this returns."""
         folder = self.path / self._run
         there, listed = _files(folder), (read(Listing, folder / LISTING) or Listing(segments={})).names
-        for path in sorted(there, key=_order):
+        for path in sorted(there, key=order):
             is_merged = path.startswith(f"{ROWS}/") and path.removeprefix(f"{ROWS}/") not in listed
             if there[path] != self._sent.get(path) and not is_merged:
                 self._need("write", self._run, self._token, path, (folder / path).read_bytes())
@@ -207,7 +203,7 @@ class Mirror(Store):
                     if not (self.path / name / path).exists():
                         self._put(name, path, self._ask("read", name, path))
             lists[LISTING] = listing.model_copy(update={"segments": {}}).model_dump_json().encode()
-        for path in sorted(lists, key=_order):
+        for path in sorted(lists, key=order):
             self._put(name, path, lists[path])
         state = self.path / name / "state"
         for index in (state / Path(path).name for path in _STATE if path in lists):
@@ -268,29 +264,12 @@ def store_of(run: str, store: Path, told_by: Mapping[str, str]) -> Iterator[Stor
         mirror.push()
 
 
-def _files(folder: Path, *, is_lists: bool = False) -> dict[str, Look]:
-    """The files that are carried of a run's folder, and what tells each from what it was.
-
-    is_lists: only the small ones that are replaced.
-    """
-    places = [folder.glob("*.json"), folder.glob("state/*.json")] if is_lists else [folder.rglob("*")]
-    found: dict[str, Look] = {}
-    for file in (file for place in places for file in place):
-        path = file.relative_to(folder).as_posix()
-        with suppress(FileNotFoundError):
-            stat = file.stat()
-            if file.is_file() and _is_carried(path):
-                found[path] = stat.st_mtime_ns, stat.st_size, stat.st_ino
-    return found
-
-
 def _is_carried(path: str) -> bool:
-    """Whether a path is one of a run's files that are no locks, drafts or requests."""
-    return _PATH.fullmatch(path) is not None and path != STOP and not locks.is_lock(Path(path))
+    return path != STOP and is_carried(path)
 
 
-def _order(path: str) -> tuple[int, str]:
-    return _ORDER.index(path) + 1 if path in _ORDER else 0, path
+def _files(folder: Path, *, is_lists: bool = False) -> dict[str, Look]:
+    return {path: look for path, look in files(folder, is_lists=is_lists).items() if path != STOP}
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -23,12 +23,13 @@ from league.envs import registry
 from league.errors import Interrupted, SnapshotError, StoreError, UsageError
 from league.runtime.signals import on_signal, received
 from league.sessions.callbacks import Callbacks
-from league.sessions.folders import STOP, configured_of, instead
+from league.sessions.folders import configured_of, instead
 from league.sessions.following import send_start
 from league.sessions.plans import Plan, SessionEnd, TrainResult
 from league.sessions.recovery import counters_of, forget_after, recovered_state
 from league.sessions.wiring import slowness, wire
 from league.snapshots import io as snapshot_files
+from league.store.carried import STOP
 from league.store.locks import alone
 from league.store.rows import RunRow, RunStatus
 from league.store.store import Store

@@ -41,9 +41,8 @@ def working_copy(address: str) -> Path:
     """
     scheme, _, rest = address.partition(":")
     address = f"{scheme}://{rest.strip('/')}"
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = re.sub(r"[^\w.-]+", "-", address, flags=re.ASCII)[:80]
-    folder = caches / "league" / f"{name}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    folder = _copies() / f"{name}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
     if not (folder / REMOTE).exists():
         connected(address)
         try:
@@ -54,12 +53,23 @@ def working_copy(address: str) -> Path:
     return folder
 
 
+def is_working_copy(folder: Path) -> bool:
+    """Whether a folder is one that `working_copy` made: in another one a stranger's record would name the address."""
+    return folder.parent == Path(os.path.abspath(_copies())) and (folder / REMOTE).exists()
+
+
+def _copies() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "league"
+
+
 def connected(address: str) -> tuple[Any, str]:
     """The fsspec file system of an address, and the store's place in it.
 
     Raises:
-        UsageError: fsspec or the address's package is not installed, or the address names no bucket.
+        UsageError: fsspec or the address's package is not installed, or it is no object store's.
     """
+    if address.partition(":")[0] in ("file", "local"):
+        raise UsageError(f"store {address}: is on this machine; pass the folder")
     try:
         import fsspec  # an extra
     except ImportError:

@@ -42,8 +42,8 @@ class Elsewhere(Protocol):
     def lock(self, lock: Path, file: Path) -> AbstractContextManager[None]:
         """Holds there what `file` holds here."""
 
-    def look(self) -> None:
-        """Gives the files of other machines' locks the time of their last sign of life."""
+    def look(self, lock: Path) -> None:
+        """Gives the file of another machine's lock the time of its last sign of life."""
 
     def end(self, file: Path) -> None:
         """Ends another machine's lock there."""
@@ -106,7 +106,7 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise
             if there:
-                there.look()
+                there.look(lock)
         except OSError as error:
             raise StoreError(f"{lock}: cannot be made ({error.strerror or error}); {remedy_of(error)}") from None
         time.sleep(0.02 * random.random())
@@ -137,7 +137,7 @@ def take_over(lock: Path, say: Callable[[str], None]) -> None:
             while time.monotonic() < deadline:
                 time.sleep(min(1.0, SILENT_SECONDS / 10))
                 if there:
-                    there.look()
+                    there.look(lock)
                 if _beat_of(file) not in (beat, None):
                     raise UsageError(f"{lock}: {host} is alive; stop the process there")
             file.unlink(missing_ok=True)

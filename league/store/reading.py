@@ -61,9 +61,9 @@ class Reader:
 
     def bytes_of(self, path: str) -> int:
         """Bytes of the files of a folder, by its path in the store; 0 where it is not there."""
-        if there := remote_of(self.path):
-            return there.size_of(path)
-        return sum(file.stat().st_size for file in (self.path / path).rglob("*") if file.is_file())
+        here = sum(file.stat().st_size for file in (self.path / path).rglob("*") if file.is_file())
+        there = remote_of(self.path)
+        return here or (there.size_of(path) if there else 0)
 
     def reading(self) -> AbstractContextManager[object]:
         """Within it all readings see the same moment."""

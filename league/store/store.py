@@ -88,13 +88,15 @@ class Store(Reader):
 
     # A store at an address (`league.store.remote`), and the mirror of one (`league.sessions.mirror`).
 
-    def fetch(self, within: float = 0.0) -> None:
+    def fetch(self, within: float = 0.0, only: str | None = None) -> None:
         """Brings what others have written.
 
-        within: seconds; nothing happens where it was done less than these ago.
+        Args:
+            within: seconds; nothing happens where it was done less than these ago.
+            only: a file's path in the store that is all that the caller asks for.
         """
         if there := remote_of(self.path):
-            there.fetch(within)
+            there.fetch(within, only)
 
     def push(self) -> None:
         """Sends what was written here; where the address cannot be reached, it is said and sent the next time."""

@@ -27,7 +27,8 @@ from league.runtime import cluster
 from league.sessions import cluster as sessions
 from league.sessions.callbacks import Callbacks
 from league.sessions.exploitability import Exploit
-from league.sessions.folders import STOP, ask_to_stop
+from league.sessions.folders import ask_to_stop
+from league.store.carried import STOP
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, RUNS, learned, train, write
 

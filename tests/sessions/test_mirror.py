@@ -18,9 +18,10 @@ from league.sessions import artifacts
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks
 from league.sessions.cluster import LearnerActor
-from league.sessions.folders import STOP, ask_to_stop
+from league.sessions.folders import ask_to_stop
 from league.sessions.leagues import written
 from league.sessions.mirror import Courier, Mirror
+from league.store.carried import STOP
 from league.store.locks import LOCK, is_held
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, SETS, train, write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from league.sessions.retention import holdings, prune
 from league.store import locks, remote
 from league.store import store as store_module
 from league.store.exchange import import_matches
-from league.store.files import store_folder
+from league.store.files import REMOTE, store_folder
 from league.store.store import Store
 from tests.helpers.sizes import SMALL, as_options
 
@@ -132,6 +133,44 @@ def test_what_was_not_sent_is_sent_the_next_time(tmp_path: Path, monkeypatch: py
     assert not [path for path in away.find("/bucket") if path.endswith("lock")]
 
 
+def test_what_a_dead_machine_did_not_send_never_replaces_what_came_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It lost its network in the middle of a run, another machine took over and finished; then it comes back."""
+    on("a", monkeypatch, tmp_path)
+    train("it", "run.total_steps=256")
+    send = type(away).pipe_file
+
+    def refuse(fs: Any, path: str, value: bytes, **more: Any) -> None:
+        if not path.endswith("lock"):
+            raise RuntimeError("no route")
+        send(fs, path, value, **more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(away), "pipe_file", refuse)
+        with pytest.raises(StoreError, match="no route"):
+            league.resume("it", steps=384, store=ADDRESS)
+    on("b", monkeypatch, tmp_path)
+    Store.open(ADDRESS)
+    league.resume("it", steps=640, store=ADDRESS, take_over=True)
+    there = {path: away.cat_file(path) for path in away.find("/bucket/league")}
+    on("a", monkeypatch, tmp_path)
+    store = Store.open(ADDRESS)
+    assert store.find_run("it").steps == 640 and "another machine took it over" in caplog.text
+    assert {path: away.cat_file(path) for path in away.find("/bucket/league")} == there
+    (aside,) = store.path.glob(".it-*")
+    assert json.loads((aside / "status.json").read_text())["steps"] == 384
+    assert league.resume("it", steps=768, store=ADDRESS).steps == 768
+
+
+def test_a_record_in_another_folder_names_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's folder of a store may say where to send what is written into it."""
+    on("a", monkeypatch, tmp_path)
+    train("it", "run.total_steps=256")
+    copy = shutil.copytree(store_folder(ADDRESS), tmp_path / "copy")
+    assert (copy / REMOTE).exists() and remote.remote_of(copy) is None
+
+
 def test_what_goes_goes_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: Any) -> None:
     on("a", monkeypatch, tmp_path)
     train("it", "run.total_steps=1280")
@@ -154,7 +193,11 @@ def test_what_goes_goes_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     on("a", monkeypatch, tmp_path)
-    for address, why in (("nosuch://bucket/x", "nosuch"), ("memory://", "names no bucket")):
+    for address, why in (
+        ("nosuch://b/x", "nosuch"),
+        ("memory://", "names no bucket"),
+        ("file:///x", "pass the folder"),
+    ):
         with pytest.raises(UsageError, match=why):
             Store.open(address)
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda self, path, value, **_: None)
