@@ -28,6 +28,7 @@ from league.envs.adapters.isolation import BOTH, Apart, silent
 from league.envs.adapters.kaggletables import (
     ACTIVE,
     FAULTS,
+    NUMBERED,
     RAW,
     SEEDS,
     KaggleEncoder,
@@ -156,7 +157,7 @@ class KaggleBot:
             if table.env.steps[number][self._player].status == ACTIVE:
                 answer = self._ask(table, number)
         self._asked = len(table.env.steps)
-        return answer
+        return answer | table.numbered(self._player, answer)
 
     def _ask(self, table: KaggleTable, number: int) -> dict[str, Any]:
         seen = copied(table.observed(table.env.steps[number], self._player))
@@ -346,6 +347,12 @@ def _with_raw(choices: Choices) -> Choices:
 
         def read(self, stored: Any) -> Any:
             return stored if type(stored) is dict else super().read(stored)
+
+        def is_numbers(self, action: Any) -> bool:
+            return NUMBERED in action if type(action) is dict else super().is_numbers(action)
+
+        def flat(self, action: Any) -> list[float]:
+            return super().flat(action[NUMBERED] if type(action) is dict else action)  # type: ignore[no-any-return]
 
     return WithRaw(choices.spec)
 

@@ -26,13 +26,16 @@ PLAYERS = range(SEATS)
 PLAIN = frozenset({int, float, str, bool, type(None)})
 RAW = "raw"
 """The key of an action that is JSON for the environment, as its own agents give it. One that failed gives none."""
+NUMBERED = "numbers"
+"""The key beside it of the encoder's action, where the encoder tells (`encode_action`)."""
 
 
 class KaggleEncoder(Protocol):
     """Turns observations into arrays and actions into JSON, and remembers nothing. `Encoder(configuration)` makes one.
 
-    It may also have `obs_range`, (0, 1) if left out, and `legal(observation)`: a list of the legal actions, or such a
-    list for each part.
+    It may also have `obs_range`, (0, 1) if left out; `legal(observation)`: a list of the legal actions, or such a list
+    for each part; and `encode_action(action, observation)`, the inverse of `decode`, or None, by which bots are
+    imitated.
     """
 
     obs_size: int
@@ -157,6 +160,17 @@ class KaggleTable:
         if legal is None or self._env.state[player].status != ACTIVE:
             return self.facts.choices.everything
         return legal(self.observation(player))
+
+    def numbered(self, player: int, action: Mapping[str, Any]) -> dict[str, Any]:
+        """What else an agent's JSON holds: the encoder's action that it stands for, where the encoder tells one."""
+        encode = getattr(self.facts.encoder, "encode_action", None)
+        if encode is None or RAW not in action or (found := encode(action[RAW], self.observation(player))) is None:
+            return {}
+        choices, legal = self.facts.choices, self.legal(player)
+        try:
+            return {NUMBERED: choices.check(found, choices.look_up(legal)[0] if self.has_mask else choices.everything)}
+        except ValueError as error:
+            raise ReplyError(f"encode_action {error}") from None
 
     def act_at_random(self, rng: np.random.Generator) -> float:
         """See `probing.ProbedCopy`."""

@@ -83,6 +83,10 @@ class Choices:
         """A uniformly random legal action."""
         return options[int(rng.random() * len(options))]
 
+    def is_numbers(self, action: Any) -> bool:
+        """Whether `flat` takes what a seat plays: not None, that of a bot which takes no part."""
+        return action is not None
+
     def flat(self, action: Any) -> list[float]:
         """An action as A numbers."""
         return [action]

@@ -244,7 +244,7 @@ class RowBatch:
             chosen.append(actions)
         for number, actions in zip(numbers, chosen, strict=True):
             for seat, action in zip(self._rows[number].to_act, actions, strict=True):
-                if action is not None:
+                if self._choices.is_numbers(action):
                     self.actions[number, seat] = self._choices.flat(action)
         return chosen
 

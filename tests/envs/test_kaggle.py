@@ -133,6 +133,27 @@ def test_bots_are_kaggles_agents(env: str, agents: tuple[str, str]) -> None:
     assert len({str(state.action) for states in theirs.steps[1:] for state in states}) > 1
 
 
+def test_the_batch_tells_what_a_bot_plays() -> None:
+    """As the encoder's action, where it has `encode_action`: the column on which negamax's piece has come to lie."""
+    batch = batch_of("connectx", 2)
+    batch.controllers[:] = batch.spec.bots.index("negamax")
+    batch.reset(np.array([3, 4], np.uint64))
+    for _ in range(6):
+        before = [batch.matches[row].table.env.state[0].observation.board for row in range(2)]
+        movers = [match.to_move for match in batch.matches]
+        batch.step()
+        for row, seat in enumerate(movers):
+            board = batch.matches[row].table.env.state[0].observation.board
+            (cell,) = [i for i, (old, new) in enumerate(zip(before[row], board, strict=True)) if old != new]
+            assert batch.actions[row, seat, 0] == cell % 7
+    batch = batch_of(f"hungry_geese:{GEESE}", 1)
+    batch.controllers[:] = batch.spec.bots.index("greedy")
+    batch.reset(np.array([3], np.uint64))
+    batch.actions[:] = -1
+    batch.step()
+    assert (batch.actions == -1).all()
+
+
 def test_a_bots_memory_is_its_matchs() -> None:
     """The greedy goose keeps its last move in a global of its module; two matches side by side do not share it."""
     batch = batch_of(f"hungry_geese:{GEESE}", 2)

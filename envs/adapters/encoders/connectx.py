@@ -43,3 +43,7 @@ class ConnectxEncoder:
     def decode(self, action: int, observation: Any) -> int:
         """The column."""
         return action
+
+    def encode_action(self, action: int, observation: Any) -> int:
+        """The column."""
+        return action

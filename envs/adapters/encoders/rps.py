@@ -25,3 +25,7 @@ class RpsEncoder:
     def decode(self, action: int, observation: Any) -> int:
         """The throw."""
         return action
+
+    def encode_action(self, action: int, observation: Any) -> int:
+        """The throw."""
+        return action
