@@ -25,7 +25,7 @@ from league.boards.rating import Games, games_of, rate_counts
 from league.boards.selection import choose
 from league.errors import UsageError, nearest
 from league.maths.davidson import Prior
-from league.maths.elo import ELO_START, elo_series
+from league.maths.elo import ELO_START, elo_ratings
 from league.maths.pairs import PairCounts
 from league.maths.ratings import DEFAULT_PRIOR, MAXIMUM_LIKELIHOOD, Ratings
 from league.store.folder import Folder
@@ -424,7 +424,7 @@ def _entries(
 
 
 def _learner(run: RunRow, status: str, games: Sequence[TrainingGame]) -> TrainingEntry:
-    ratings, _ = elo_series((run.run, opponent, score) for opponent, score, _ in games)
+    ratings = elo_ratings((run.run, opponent, score) for opponent, score, _ in games)
     scores = [score for _, score, _ in games]
     paid = [payoff for _, _, payoff in games if payoff is not None]
     return TrainingEntry(

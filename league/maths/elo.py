@@ -5,14 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import numpy as np
-
 from league.maths.davidson import ELO_SCALE
-from league.maths.surprises import Floats
 
 ELO_START = 1000.0
-
-
 ELO_K = 32.0
 
 
@@ -27,18 +22,11 @@ def elo_update(a: float, b: float, score: float, k: float = ELO_K) -> tuple[floa
     return a + change, b - change
 
 
-def elo_series(
+def elo_ratings(
     games: Iterable[tuple[str, str, float]], start: float = ELO_START, k: float = ELO_K
-) -> tuple[dict[str, float], Floats]:
-    """Plays G games `(a, b, score of a)` in the order given, one update each.
-
-    Returns:
-        The last rating of every agent, and (G, 2) float64: the ratings of a and b after each game.
-    """
+) -> dict[str, float]:
+    """The last rating of every agent of games `(a, b, score of a)` in the order given, one update each."""
     ratings: dict[str, float] = {}
-    history: list[tuple[float, float]] = []
     for a, b, score in games:
-        after = elo_update(ratings.get(a, start), ratings.get(b, start), score, k)
-        ratings[a], ratings[b] = after
-        history.append(after)
-    return ratings, np.array(history, dtype=np.float64).reshape(-1, 2)
+        ratings[a], ratings[b] = elo_update(ratings.get(a, start), ratings.get(b, start), score, k)
+    return ratings

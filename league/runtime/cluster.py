@@ -193,16 +193,14 @@ def nonce_in(store: Path) -> Iterator[Path]:
 
 
 def nodes_of(ray: Any, nonce: Path, files: Mapping[str, str]) -> list[Node]:
-    """The nodes of the cluster, each of which has this version and the files. One at least sees the store's folder.
+    """The nodes of the cluster, each of which has this version and the files.
 
     nonce: of `nonce_in`.
 
     Raises:
-        UsageError: one has not, or does not answer, or nobody sees the folder.
+        UsageError: one has not, or does not answer.
     """
-    nodes = [_node(ray, node, nonce, files) for node in ray.nodes() if node["Alive"]]
-    need_store(nodes[:1] if not any(node.sees_store for node in nodes) else (), nonce.parent)
-    return nodes
+    return [_node(ray, node, nonce, files) for node in ray.nodes() if node["Alive"]]
 
 
 def need_store(nodes: Sequence[Node], store: Path) -> None:

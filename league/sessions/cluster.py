@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from league import config as settings
-from league.errors import LeagueError, UsageError, command
+from league.errors import LeagueError, StoreError, UsageError, command
 from league.pool import roster
 from league.runtime.cluster import (
     RESTARTS,
@@ -42,6 +42,7 @@ from league.runtime.signals import on_signal
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
+from league.sessions.external_agents import keep
 from league.sessions.folders import settings_of
 from league.sessions.leagues import LeagueResult, finished, learners_of, resume_league, written
 from league.sessions.mirror import Courier, store_of
@@ -50,6 +51,7 @@ from league.sessions.targets import find_target
 from league.store import locks
 from league.store.carried import STOP
 from league.store.files import store_folder
+from league.store.remote import remote_of
 from league.store.rows import LearnerRow, RunRow
 from league.store.store import Store
 
@@ -84,6 +86,8 @@ def train_on(call: Call) -> TrainResult:
             raise finished(store, league, [store.find_run(row.run) for row in rows])
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
+            if remote_of(store.path):
+                _send_guests(store, [(row.run, configs.get(row.run, "")) for row in left])
             actors = {row.run: _actor(ray, row.run, _room(store, row)) for row in left}
             tasks = {run: x.train.remote(run, configs.get(run, ""), words, courier) for run, x in actors.items()}
             ends |= _train(ray, store, tasks, callback)
@@ -132,14 +136,27 @@ def _cluster(
     address = str(call.on)
     with connected(address, room) as ray, nonce_in(Path(call.store)) as nonce:
         nodes = nodes_of(ray, nonce, files_of(code))
+        if not (remote_of(nonce.parent) or any(node.sees_store for node in nodes)):
+            need_store(nodes, nonce.parent)
         need_room(nodes, room)
         callback.say(f"on {address}: {', '.join(node.name for node in nodes)}")
         yield ray, nodes, nonce
 
 
 def _words(call: Call, code: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """Keywords of `Call` for an actor."""
-    return {**code, "device": call.device, "overrides": list(changes), "store": str(call.store)}
+    """Keywords of `Call` for an actor; each node opens a store at an address by itself."""
+    store = there.address if (there := remote_of(Path(call.store))) else str(call.store)
+    return {**code, "device": call.device, "overrides": list(changes), "store": store}
+
+
+def _send_guests(store: Store, runs: Iterable[tuple[str, str]]) -> None:
+    """Sends runs of a store at an address, with the agents from elsewhere that a node may not have.
+
+    runs: each with its settings from now on, as of `_ended`.
+    """
+    for run, config in runs:
+        keep(store.path / run, settings.of_run(run, config or store.find_run(run).config))
+    store.push()
 
 
 def _roles(store: Store, run: str) -> list[str]:
@@ -231,6 +248,7 @@ def _train(ray: Any, store: Store, tasks: Mapping[str, Any], callback: Callbacks
             for run in waiting if received or failed else ():  # at every look: who begins anew removes the file
                 with contextlib.suppress(OSError):
                     (store.path / run / STOP).touch()
+                    store.push()
             done, _ = ray.wait(list(waiting.values()), num_returns=1, timeout=LOOK_SECONDS)
             for run in [run for run, task in waiting.items() if task in done]:
                 ends[run] = _end(ray, tasks[run], run, store)
@@ -239,6 +257,8 @@ def _train(ray: Any, store: Store, tasks: Mapping[str, Any], callback: Callbacks
                 told_at = time.monotonic()
                 _tell(store, tasks, callback.say)
         number = next(iter(received), 0)
+    with contextlib.suppress(StoreError):  # the learners have sent all by themselves
+        store.fetch()
     if failed:
         raise LeagueError(failed)
     return {run: TrainResult(**{**end["result"], "signal": number, "store": store.path}) for run, end in ends.items()}
@@ -247,7 +267,7 @@ def _train(ray: Any, store: Store, tasks: Mapping[str, Any], callback: Callbacks
 @contextlib.contextmanager
 def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str]) -> Iterator[dict[str, str]]:
     """Where a node does not see the store a courier on one that does, this one if it can; what its learners hear."""
-    if all(node.sees_store for node in nodes):
+    if remote_of(nonce.parent) or all(node.sees_store for node in nodes):
         yield {}
         return
     here, name = ray.get_runtime_context().get_node_id(), f"courier-{secrets.token_hex(4)}"
@@ -282,4 +302,6 @@ def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:
 
 def _tell(store: Store, runs: Iterable[str], say: Callable[[str], None]) -> None:
     """How far everybody is."""
+    with contextlib.suppress(StoreError):  # of an address
+        store.fetch()
     say(", ".join(f"{run} {store.find_run(run).steps:,}" for run in runs) + " steps")

@@ -71,6 +71,11 @@ class Remote:
         """Path of a lock that this process holds -> its content."""
         self._fetched_at = -math.inf
 
+    @property
+    def address(self) -> str:
+        """Such as `s3://bucket/league`."""
+        return self._bucket.name
+
     def fetch(self, within: float = 0.0, only: str | None = None) -> None:
         """Brings what others have written, but for snapshots and states, and takes off what they removed.
 

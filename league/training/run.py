@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from league.config.models import Config, PoolConfig
-from league.maths.elo import ELO_K, ELO_START, elo_series, elo_update
+from league.maths.elo import ELO_K, ELO_START, elo_ratings, elo_update
 from league.play.evaluation import MakeStack, play
 from league.play.pairings import Contestant, Pairing
 from league.play.recording import Recording
@@ -85,7 +85,7 @@ class Met:
         """Takes in the games that the store has of a run that goes on."""
         self.add(store.matches(run, "evaluation"))
         games = store.training_games(run)[run]
-        self.elo, _ = elo_series((run, opponent, score) for opponent, score, _ in games)
+        self.elo = elo_ratings((run, opponent, score) for opponent, score, _ in games)
         self.trained = len(games)
 
     def add(self, results: Iterable[MatchResult]) -> None:

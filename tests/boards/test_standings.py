@@ -17,7 +17,7 @@ from league.boards.naming import best_snapshot, find_rated
 from league.boards.payoff import payoffs
 from league.boards.standings import leaderboard, rate_evaluation
 from league.errors import StoreError, UsageError
-from league.maths.elo import elo_series
+from league.maths.elo import elo_ratings
 from league.maths.ratings import bradley_terry
 from league.play.summaries import counts_of
 from league.store.exchange import import_matches
@@ -76,7 +76,7 @@ def test_training_games_do_not_rate(store: Filled) -> None:
     assert leaderboard(store).entries == before
     (learner,) = leaderboard(store).learners
     scores = {0: 1.0, 1: 0.0, DRAW: 0.5}
-    assert learner.elo == elo_series(("r", opponent, scores[winner]) for opponent, winner in games)[0]["r"]
+    assert learner.elo == elo_ratings(("r", opponent, scores[winner]) for opponent, winner in games)["r"]
     assert (learner.games, learner.wins, learner.draws, learner.losses) == (5, 3, 1, 1)
     assert (learner.run, learner.steps, learner.status) == ("r", 640, "died"), "no process has its lock"
 

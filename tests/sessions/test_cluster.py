@@ -28,9 +28,11 @@ from league.sessions import cluster as sessions
 from league.sessions.callbacks import Callbacks
 from league.sessions.exploitability import Exploit
 from league.sessions.folders import ask_to_stop
+from league.store import locks, remote
 from league.store.carried import STOP
 from league.store.store import Store
-from tests.sessions.test_leagues import LEAGUE, RUNS, learned, train, write
+from tests.helpers.s3 import BUCKET, bucket
+from tests.sessions.test_leagues import LEAGUE, RUNS, SETS, learned, train, write
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.timeout(500), pytest.mark.xdist_group("ray")]
@@ -304,7 +306,7 @@ def nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(Path(league.__path__[0]).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(league.__path__[0]).parent), before]))
     found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     yield found
     found.shutdown()
@@ -385,3 +387,36 @@ def test_nodes_that_share_no_folder_train_what_one_process_does(whole: Path, tmp
         ray.shutdown()
     need_alike(whole, store)
     assert Store.open(store).view.owners() and not [*store.glob(".nonce-*")]
+
+
+@pytest.mark.slow
+def test_nodes_that_share_a_bucket_train_what_one_process_does(
+    whole: Path, tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a working copy of its own; a machine outside the cluster sees how far they are while they train."""
+    with bucket() as keys:
+        for name, value in keys.items():
+            monkeypatch.setenv(name, value)
+        for name in ("one", "two"):
+            nodes.add_node(num_cpus=2, env_vars={**keys, "XDG_CACHE_HOME": str(tmp_path / name)})
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+        call = [sys.executable, "-m", "league", "runs", "--json", "--store", f"{BUCKET}/league"]
+        elsewhere = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "outside")}
+        sets = {"overrides": (*SETS, "run.checkpoint_minutes=0.002"), "device": "cpu", "seed": 3, "run": "L"}
+        seen = set[int]()
+        with ThreadPoolExecutor(1) as pool:
+            path = write(tmp_path, IN_STEP)
+            training = pool.submit(
+                league.train, env="matrix", league=path, store=f"{BUCKET}/league", on=nodes.address, **sets
+            )
+            while not training.done():
+                shown = subprocess.run(call, env=elsewhere, cwd=tmp_path, stdout=subprocess.PIPE, check=False)
+                seen |= {row["steps"] for row in (json.loads(shown.stdout)["runs"] if shown.stdout else ())}
+            assert training.result().status == "finished"
+        assert len(seen) > 2, seen
+        copies = [*tmp_path.glob("*/league/*/L.main/status.json")]
+        assert {copy.parts[-5] for copy in copies} >= {"one", "two", "outside"}, copies
+        (copy,) = (tmp_path / "driver" / "league").iterdir()
+        need_alike(whole, copy)
+    remote._remotes.clear()
+    locks.elsewhere.clear()

@@ -22,6 +22,7 @@ from league.store import store as store_module
 from league.store.exchange import import_matches
 from league.store.files import REMOTE, store_folder
 from league.store.store import Store
+from tests.helpers.s3 import BUCKET, bucket
 from tests.helpers.sizes import SMALL, as_options
 
 ADDRESS = "memory://bucket/league"
@@ -208,20 +209,10 @@ def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 @pytest.mark.slow
 def test_s3(tmp_path: Path) -> None:
     """Two machines train into one bucket; a third reads it, and asks one to stop."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    pytest.importorskip("s3fs")
-    server.start()
-    try:
-        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
-        keys |= {"AWS_ENDPOINT_URL": "http://{}:{}".format(*server.get_host_and_port())}
-        import boto3
-
-        boto3.client("s3", endpoint_url=keys["AWS_ENDPOINT_URL"], **{
-            "aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1",
-        }).create_bucket(Bucket="bucket")  # fmt: skip
+    with bucket() as keys:
 
         def on_machine(name: str, *words: str) -> subprocess.Popen[str]:
-            command = [sys.executable, "-m", "league", *words, "--store", "s3://bucket/league"]
+            command = [sys.executable, "-m", "league", *words, "--store", f"{BUCKET}/league"]
             env = {**os.environ, **keys, "XDG_CACHE_HOME": str(tmp_path / name)}
             return subprocess.Popen(command, env=env, cwd=tmp_path, text=True, stdout=-1, stderr=-1)
 
@@ -244,5 +235,3 @@ def test_s3(tmp_path: Path) -> None:
         assert (runs["a"]["status"], runs["b"]["status"]) == ("finished", "stopped")
         again = on_machine("c", "resume", "b", "--steps", str(runs["b"]["steps"] + 128), "--quiet")
         assert again.wait(120) == 0, again.stderr and again.stderr.read()
-    finally:
-        server.stop()
