@@ -109,14 +109,18 @@ class Remote:
 
     def _bring_all(self) -> None:
         self._remember()
-        self._there = before = self._files_at()
+        self._there = self._files_at()
         self._set_lost_aside()
-        lists = self._bucket.read(path for path in before if self._is_wanted(path) and path.endswith(".json"))
-        if lists:  # what they name was written before them
-            self._there = self._files_at()
+        lists: dict[str, tuple[bytes, Object]] = {}
+        while new := [x for x in self._there if x.endswith(".json") and x not in lists and self._is_wanted(x)]:
+            found = self._bucket.read(new)
+            lists |= {path: (data, self._there[path]) for path, data in found.items()}
+            self._there = self._files_at()  # what they name was written before them
+            if not found:
+                break
         self._bring([path for path in self._there if self._is_wanted(path) and not path.endswith(".json")])
         for path in sorted(lists, key=_order):
-            self._put(path, lists[path], before[path])
+            self._put(path, *lists[path])
         self._show_locks()
         for path in [path for path in self._marks if path not in self._there and not self._is_ours(path)]:
             self._forget(path)
@@ -211,7 +215,8 @@ class Remote:
                 raise UsageError(f"store {self._bucket.name}: it cannot keep two writers apart; pass a folder, or S3")
         self._held[path], is_over = data, threading.Event()
         is_owner = lock.name == locks.LOCK and owner[:1] != "."
-        threading.Thread(target=self._beat, args=(path, data, is_over), daemon=True).start()
+        beating = threading.Thread(target=self._beat, args=(path, data, is_over), daemon=True)
+        beating.start()
         try:
             self.fetch()
             if is_owner:
@@ -229,10 +234,14 @@ class Remote:
             self._send_last(owner, is_owner=is_owner)
         finally:
             is_over.set()
+            beating.join()  # else it could make again what goes here
             del self._held[path]
-            if owner not in self._unsent and self._is_own(path, data):  # else nobody goes on from less
+            try:
                 with self._bucket.reached():
-                    self._bucket.delete(path)
+                    if owner not in self._unsent and self._is_own(path, data):  # else nobody goes on from less
+                        self._bucket.delete(path)
+            except StoreError as error:
+                _log.warning("%s", error)
 
     def _send_last(self, owner: str, *, is_owner: bool) -> None:
         """Sends a folder before its lock goes."""
@@ -263,9 +272,7 @@ class Remote:
                     self._bucket.write(path, data)
 
     def _is_own(self, path: str, data: bytes) -> bool:
-        with suppress(StoreError), self._bucket.reached():
-            return self._bucket.read([path]).get(path) == data
-        return False
+        return self._bucket.read([path]).get(path) == data
 
     def _show_locks(self) -> None:
         """Has a file in the working copy for each lock of another machine, with the time of its last sign of life."""
