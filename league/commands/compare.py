@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -68,10 +68,7 @@ def leaderboard(
         prior=prior,
         is_brief=not is_whole and not output.as_json,
     )
-    if output.as_json:
-        print_json(result.to_json())
-        return
-    print_leaderboard(result, pairs=pairs, quiet=output.quiet)
+    output.answer(result, lambda: print_leaderboard(result, pairs=pairs, quiet=output.quiet))
 
 
 @subcommand(PANEL)
@@ -92,17 +89,8 @@ def matchup(
     from league.boards.headtohead import matchup
     from league.printing.standings import print_matchup
 
-    m = matchup(output.open(), a, b, sampling="greedy" if greedy else "sample")
-    if output.as_json:
-        print_json(
-            asdict(m)
-            | {
-                "predicted": m.predicted and m.predicted._asdict(),
-                "difference": m.difference and m.difference._asdict(),
-            }
-        )
-        return
-    print_matchup(m)
+    found = matchup(output.open(), a, b, sampling="greedy" if greedy else "sample")
+    output.answer(found, lambda: print_matchup(found))
 
 
 @subcommand(PANEL)
@@ -158,10 +146,7 @@ def evaluate(
         result = evaluate(
             agent, against, games, seed=seed, on=on, **play.as_keywords(), store=output.store, say=bar.say
         )
-    if output.as_json:
-        print_json(result)
-        return
-    print_evaluation(result, output.store)
+    output.answer(result, lambda: print_evaluation(result, output.store))
 
 
 @subcommand(PANEL)
@@ -272,11 +257,7 @@ def tournament(
             store=output.store,
             say=bar.say,
         )
-    if output.as_json:
-        wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
-        print_json(asdict(result) | {"wanted": wanted})
-    else:
-        print_tournament(result, pairs=pairs)
+    output.answer(result, lambda: print_tournament(result, pairs=pairs))
     if out is not None:
         output.say(f"the results are in {out}")
     if result.signal:
@@ -350,9 +331,6 @@ def gate(
             store=output.store,
             say=bar.say,
         )
-    if output.as_json:
-        print_json(result)
-    else:
-        print_gate(result)
+    output.answer(result, lambda: print_gate(result))
     if result.decision != "passed":
         raise typer.Exit(GATE_FAILED if result.decision == "failed" else GATE_UNDECIDED)

@@ -44,10 +44,7 @@ def doctor(output: Output) -> None:
     from league.printing.lists import print_findings
 
     found = examine(output.store)
-    if output.as_json:
-        print_json({"findings": found})
-    else:
-        print_findings(found)
+    output.answer({"findings": found}, lambda: print_findings(found))
     if any(finding.health == "broken" for finding in found):
         raise typer.Exit(1)
 
@@ -108,10 +105,7 @@ def validate(
         trust=trust,
         say=output.say,
     )
-    if output.as_json:
-        print_json(found)
-    else:
-        print_validation(found)
+    output.answer(found, lambda: print_validation(found))
     if not found.is_fit:
         raise typer.Exit(1)
 
@@ -175,12 +169,7 @@ def alarms(output: Output, run: RunArgument = None) -> None:
     from league.printing.answers import print_alarms
 
     findings = alarms(output.open(), run)
-    if not findings:
-        output.say("no runs yet")
-    if output.as_json:
-        print_json({"alarms": findings})
-        return
-    print_alarms(findings)
+    output.answer({"alarms": findings}, lambda: print_alarms(findings), "" if findings else "no runs yet")
 
 
 @subcommand(PANEL)
@@ -192,12 +181,7 @@ def events(output: Output, run: RunArgument = None) -> None:
     if run is not None:
         opened.find_run(run)
     rows = opened.events(run)
-    if not rows:
-        output.say("no events")
-    if output.as_json:
-        print_json({"events": rows})
-    elif rows:
-        print_events(rows)
+    output.answer({"events": rows}, lambda: print_events(rows), "" if rows else "no events")
 
 
 @subcommand(PANEL)

@@ -66,10 +66,7 @@ def watch(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json(shot)
-    else:
-        print_film(shot)
+    output.answer(shot, lambda: print_film(shot))
 
 
 @subcommand(PANEL)
@@ -85,10 +82,7 @@ def demo(
 
     strong, weak = (str(BUNDLED / name) for name in ("strong", "weak"))
     shot = watch(strong, weak, out, seconds=DEMO_SECONDS, store=output.store, say=output.say)
-    if output.as_json:
-        print_json(shot)
-        return
-    print_film(shot)
+    output.answer(shot, lambda: print_film(shot))
     for words in (["train", "--agent", "small", "--run", "mine"], ["leaderboard"], ["report", "mine"]):
         output.say(next_step(*words, store=output.store))
 
@@ -120,10 +114,7 @@ def play_by_hand(
         store=output.store,
         say=say,
     )
-    if output.as_json:
-        print_json(ended)
-    else:
-        print_ended(ended)
+    output.answer(ended, lambda: print_ended(ended))
 
 
 @subcommand(PANEL)
@@ -146,13 +137,7 @@ def replay(
     from league.sessions.failures import ReplayedFailure, replay
 
     result = replay(file, out, env=env, say=output.say)
-    if output.as_json:
-        print_json(result)
-        return
-    if isinstance(result, ReplayedFailure):
-        print_replay(result)
-    else:
-        print_played(result)
+    output.answer(result, lambda: print_replay(result) if isinstance(result, ReplayedFailure) else print_played(result))
     if out is not None:
         output.say(f"{out}: drawn")
 
@@ -173,12 +158,9 @@ def rewards(
     opened = output.open()
     opened.find_run(run)
     terms = opened.reward_terms(run, last)
-    if not terms:
-        output.say(f"{run}: no training match is finished yet")
-    if output.as_json:
-        print_json({"terms": [{**asdict(term), "weighted": term.weighted} for term in terms]})
-    elif terms:
-        print_rewards(run, terms)
+    nothing = "" if terms else f"{run}: no training match is finished yet"
+    weighed = [{**asdict(term), "weighted": term.weighted} for term in terms]
+    output.answer({"terms": weighed}, lambda: print_rewards(run, terms), nothing)
 
 
 @subcommand(PANEL)
@@ -204,10 +186,7 @@ def report(
 
     with Bar(output.quiet) as bar:
         done = report(runs or (), out, matches=MATCHES if matches is None else matches, store=output.store, say=bar.say)
-    if output.as_json:
-        print_json(done)
-    else:
-        print_report(done)
+    output.answer(done, lambda: print_report(done))
 
 
 @subcommand(PANEL)

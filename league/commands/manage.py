@@ -34,19 +34,15 @@ def runs(output: Output) -> None:
     roles = {row.run: row.role for row in opened.learners()}
     hosts = {row.run: holder(opened.path / row.run / LOCK) for row, _ in found}
     kept = {row.run: list(kept_states(opened, row.run)) for row, _ in found}
-    if not found:
-        output.say("no runs yet")
-    if output.as_json:
-        listed = [
-            {
-                **{**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)},
-                **{"host": hosts[r.run], "kept_states": kept[r.run]},
-            }
-            for r, status in found
-        ]
-        print_json({"runs": listed})
-        return
-    print_runs(found, roles, kept, hosts if set(hosts.values()) - {"", this_host()} else {})
+    listed = [
+        {
+            **{**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)},
+            **{"host": hosts[r.run], "kept_states": kept[r.run]},
+        }
+        for r, status in found
+    ]
+    others = hosts if set(hosts.values()) - {"", this_host()} else {}
+    output.answer({"runs": listed}, lambda: print_runs(found, roles, kept, others), "" if found else "no runs yet")
 
 
 @subcommand(PANEL)
@@ -60,10 +56,8 @@ def stop(
     from league.sessions.folders import ask_to_stop
 
     asked = ask_to_stop(output.open(), run)
-    if output.as_json:
-        print_json({"asked": asked})
-    else:
-        show(f"asked {', '.join(asked)} to stop after this update; `league resume {run}` goes on")
+    told = f"asked {', '.join(asked)} to stop after this update; `league resume {run}` goes on"
+    output.answer({"asked": asked}, lambda: show(told))
 
 
 @subcommand(PANEL)
@@ -102,10 +96,8 @@ def export(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
-    else:
-        show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
+    found = {"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step}
+    output.answer(found, lambda: show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}"))
 
 
 @subcommand(PANEL, "import")
@@ -145,10 +137,7 @@ def import_matches(
             store=output.store,
             say=bar.say,
         )
-    if output.as_json:
-        print_json(done)
-        return
-    print_import(done, output.store)
+    output.answer(done, lambda: print_import(done, output.store))
 
 
 @subcommand(PANEL)
@@ -186,10 +175,7 @@ def matches(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json(done)
-    else:
-        show(f"{done.matches:,} matches are in {done.file}")
+    output.answer(done, lambda: show(f"{done.matches:,} matches are in {done.file}"))
 
 
 @subcommand(PANEL, "list", group=imports_app)
@@ -199,12 +185,7 @@ def imports_list(output: Output) -> None:
     from league.store.exchange import imports
 
     found = imports(store=output.store, say=output.say)
-    if not found:
-        output.say("no imports yet")
-    if output.as_json:
-        print_json({"imports": found})
-    elif found:
-        print_imports(found)
+    output.answer({"imports": found}, lambda: print_imports(found), "" if found else "no imports yet")
 
 
 @subcommand(PANEL, "remove", group=imports_app)
@@ -216,10 +197,7 @@ def imports_remove(
     from league.store.exchange import remove_import
 
     gone = remove_import(run, store=output.store, say=output.say)
-    if output.as_json:
-        print_json(gone)
-    else:
-        show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
+    output.answer(gone, lambda: show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}"))
 
 
 @subcommand(PANEL, "list", group=snapshots_app)
@@ -229,12 +207,8 @@ def snapshots_list(output: Output, run: RunOption = None) -> None:
     from league.sessions.retention import DEFAULT_KEEP, holdings
 
     found = holdings(output.open(), run)
-    if not found:
-        output.say("no snapshots yet")
-    if output.as_json:
-        print_json({"snapshots": found})
-        return
-    print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
+    title = f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does"
+    output.answer({"snapshots": found}, lambda: print_holdings(title, found), "" if found else "no snapshots yet")
 
 
 @subcommand(PANEL, "prune", group=snapshots_app)

@@ -14,7 +14,7 @@ import typer
 
 import league.commands.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
-from league.printing import say
+from league.printing import print_json, say
 from league.runtime.process import settings_kept
 
 if TYPE_CHECKING:
@@ -231,6 +231,15 @@ class Output:
     def say(self, message: str) -> None:
         """Talk, unless `quiet`."""
         say(message, self.quiet)
+
+    def answer(self, data: Any, shown: Callable[[], object], nothing: str = "") -> None:
+        """Data on stdout: `data` as one JSON document, or what `shown` prints; talk that there is `nothing` instead."""
+        if nothing:
+            self.say(nothing)
+        if self.as_json:
+            print_json(data)
+        elif not nothing:
+            shown()
 
     def open(self) -> Store:
         """The store; what cannot be read of it is said."""

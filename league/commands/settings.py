@@ -27,11 +27,8 @@ def games(output: Output) -> None:
     from league.printing.lists import print_games
 
     found = listed_games()
-    if output.as_json:
-        print_json({"games": found})
-    else:
-        print_games(found)
-        output.say("a game of your own needs no name: --env game.py (docs/tutorial.md)")
+    output.answer({"games": found}, lambda: print_games(found))
+    output.say("a game of your own needs no name: --env game.py (docs/tutorial.md)")
 
 
 @subcommand(PANEL)
@@ -50,12 +47,7 @@ def bots(
     from league.printing.lists import print_bots
 
     found = listed_bots(None if game is None else enter(game, output.say))
-    if output.as_json:
-        print_json({"bots": found})
-    elif found:
-        print_bots(found)
-    else:
-        output.say("it has no bots")
+    output.answer({"bots": found}, lambda: print_bots(found), "" if found else "it has no bots")
 
 
 @subcommand(PANEL)

@@ -22,7 +22,6 @@ from league.commands.options import (
     flag,
     subcommand,
 )
-from league.printing import print_json
 
 if TYPE_CHECKING:
     from league.sessions.sweep_results import SweepResult
@@ -55,10 +54,7 @@ def sweep(
     if best is not None:
         write_best(result, best)
         output.say(f"the best is in {best}: league train --config {best}")
-    if output.as_json:
-        print_json(_as_json(result))
-    else:
-        print_sweep(result)
+    output.answer(_as_json(result), lambda: print_sweep(result))
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
@@ -120,10 +116,6 @@ def compare(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        told = {**asdict(result), "difference": result.difference and result.difference._asdict()}
-        print_json(told | {"is_decided": result.is_decided})
-    else:
-        print_comparison(result)
+    output.answer({**asdict(result), "is_decided": result.is_decided}, lambda: print_comparison(result))
     if result.signal:
         raise typer.Exit(128 + result.signal)

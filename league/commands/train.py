@@ -315,10 +315,7 @@ def imitate(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json(clone)
-    else:
-        print_clone(clone)
+    output.answer(clone, lambda: print_clone(clone))
 
 
 def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback, Callback]:
