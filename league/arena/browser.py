@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from league.arena import pages, replays
-from league.arena.agents import check_seed, find_agent, gather, store_for
+from league.arena.agents import Where, check_seed
 from league.arena.frames import Course
 from league.arena.human import Ended, HumanMatch
-from league.arena.parts import enter as enter_parts
 from league.arena.templates import filled
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, one_line
 from league.store.files import check_new
@@ -225,10 +224,8 @@ def play(
         check_new(path, "--out")
     chosen = secrets.randbelow(2**31) if seed is None else seed
     check_seed(chosen)
-    opened = store_for(store, agent, say=say)
-    given = enter_parts(bots, policy=policy, say=say)
-    meeting = gather(opened, (find_agent(opened, agent),), env, device, say, given)
-    match = HumanMatch(meeting, seat, chosen, greedy=greedy, name=name)
+    where = Where(env, bots, policy, device, store, say)
+    match = HumanMatch(where.gather(where.open(agent), agent), seat, chosen, greedy=greedy, name=name)
 
     def finish() -> Ended:
         ended = match.ended(store, say)
