@@ -93,7 +93,7 @@ class Server(ThreadingHTTPServer):
                     self.problem = error
                     raise
                 finally:
-                    threading.Timer(GRACE_SECONDS, self.shutdown).start()
+                    self.end_soon()
             found["choices"] = match.choices()
             if self.ended is not None:
                 reason = one_line(self.ended.end_reason).replace("_", " ")
@@ -101,6 +101,10 @@ class Server(ThreadingHTTPServer):
                 found["ending"] = f"{won} ({reason})"
                 found["stored"] = f"stored as {self.ended.run}" if self.ended.run else "not stored"
             return found
+
+    def end_soon(self) -> None:
+        """Ends the server once the last reply was fetched."""
+        threading.Timer(GRACE_SECONDS, self.shutdown).start()
 
     def _told(self) -> dict[str, Any]:
         match = self.match
@@ -148,10 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
             code, found = 400, {"error": one_line(" ".join(str(error).split()))}
             if isinstance(error, LeagueError) and not isinstance(error, UsageError):
                 self.server.problem = error
-                threading.Timer(GRACE_SECONDS, self.server.shutdown).start()
+                self.server.end_soon()
         except BaseException as error:
             self.server.problem = error
-            threading.Timer(GRACE_SECONDS, self.server.shutdown).start()
+            self.server.end_soon()
             code, found = 500, {"error": "the match has broken off; see the command's own words"}
         self._send(code, "application/json", json.dumps(found, allow_nan=False).encode())
 

@@ -7,10 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import league.commands.completion as completion
-from league.commands.options import Output, RunOption, flag, group, subcommand
+from league.commands.options import Output, RunOption, argument, flag, group, option, subcommand
 from league.printing import print_json, show
 
 PANEL = "Manage"
@@ -48,9 +46,7 @@ def runs(output: Output) -> None:
 @subcommand(PANEL)
 def stop(
     output: Output,
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run, league or exploiter.", autocompletion=completion.runs)
-    ],
+    run: Annotated[str, argument("RUN", "A run, league or exploiter.", offers=completion.runs)],
 ) -> None:
     """Ask the process that trains a run, in another shell or on another machine, to stop after its update, saved."""
     from league.sessions.folders import ask_to_stop
@@ -64,26 +60,19 @@ def stop(
 def export(
     output: Output,
     agent: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT", help="RUN, RUN@STEP, RUN@best, RUN@stopped or a folder.", autocompletion=completion.agents
-        ),
+        str, argument("AGENT", "RUN, RUN@STEP, RUN@best, RUN@stopped or a folder.", offers=completion.agents)
     ],
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="A new folder; of a submission it may be a file, NAME.zip.")
-    ],
+    out: Annotated[Path, argument("OUT", "A new folder; of a submission it may be a file, NAME.zip.")],
     format: Annotated[
         str,
-        typer.Option(
-            metavar="FORMAT",
-            help="folder (safetensors and JSON), onnx, torch (torch.export), submission, which plays without torch, or"
+        option(
+            "FORMAT",
+            "folder (safetensors and JSON), onnx, torch (torch.export), submission, which plays without torch, or"
             " page, on which you play it in a browser.",
-            autocompletion=completion.words("folder", "onnx", "torch", "submission", "page"),
+            offers=completion.words("folder", "onnx", "torch", "submission", "page"),
         ),
     ] = "folder",
-    quantize: Annotated[
-        str | None, typer.Option(metavar="int8", help="Weights of agent.onnx in 8 bits; prints the error.")
-    ] = None,
+    quantize: Annotated[str | None, option("int8", "Weights of agent.onnx in 8 bits; prints the error.")] = None,
 ) -> None:
     """Export an agent: as weights, as ONNX, as a torch program, as a submission to a contest, or as a page."""
     from league.arena.agents import export
@@ -103,17 +92,12 @@ def export(
 @subcommand(PANEL, "import")
 def import_matches(
     output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Matches: .jsonl, .csv or .pgn.")],
+    file: Annotated[Path, argument("FILE", "Matches: .jsonl, .csv or .pgn.")],
     game: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GAME", help="The game of matches that do not name theirs.", autocompletion=completion.games
-        ),
+        str | None, option("GAME", "The game of matches that do not name theirs.", offers=completion.games)
     ] = None,
-    game_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The same as a game id, which may be new to the store.")
-    ] = None,
-    run: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the import; import-N if not given.")] = None,
+    game_id: Annotated[str | None, option("ID", "The same as a game id, which may be new to the store.")] = None,
+    run: Annotated[str | None, option("NAME", "Name of the import; import-N if not given.")] = None,
     replace: Annotated[bool, flag("--replace", help="Replace the earlier imports that this file continues.")] = False,
     as_new: Annotated[bool, flag("--as-new", help="These are new games, even if they look like earlier ones.")] = False,
     strict: Annotated[
@@ -143,24 +127,19 @@ def import_matches(
 @subcommand(PANEL)
 def matches(
     output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file: .jsonl, .csv or .pgn.")],
+    file: Annotated[Path, argument("FILE", "A new file: .jsonl, .csv or .pgn.")],
     run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Only those of this run, evaluation, gate or import.",
-            autocompletion=completion.runs,
-        ),
+        str | None, option("RUN", "Only those of this run, evaluation, gate or import.", offers=completion.runs)
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(
-            metavar="KIND",
-            help="evaluation or training; `league import` takes evaluation only.",
-            autocompletion=completion.words("evaluation", "training"),
+        option(
+            "KIND",
+            "evaluation or training; `league import` takes evaluation only.",
+            offers=completion.words("evaluation", "training"),
         ),
     ] = "evaluation",
-    game_id: Annotated[str | None, typer.Option(metavar="ID", help="Only this game's.")] = None,
+    game_id: Annotated[str | None, option("ID", "Only this game's.")] = None,
     names: Annotated[bool, flag("--names", help="Write agents by name instead of by id.")] = False,
 ) -> None:
     """Write matches to a file that other tools, and `league import`, read."""
@@ -191,7 +170,7 @@ def imports_list(output: Output) -> None:
 @subcommand(PANEL, "remove", group=imports_app)
 def imports_remove(
     output: Output,
-    run: Annotated[str, typer.Argument(metavar="NAME", help="As `league imports list` has it.")],
+    run: Annotated[str, argument("NAME", "As `league imports list` has it.")],
 ) -> None:
     """Take an import back: its games, and the agents that nobody else has met; ratings are those without it."""
     from league.store.exchange import remove_import
@@ -214,13 +193,8 @@ def snapshots_list(output: Output, run: RunOption = None) -> None:
 @subcommand(PANEL, "prune", group=snapshots_app)
 def snapshots_prune(
     output: Output,
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help="Only this run's; else every run's.", autocompletion=completion.runs),
-    ] = None,
-    keep: Annotated[
-        int | None, typer.Option(metavar="N", help="How many of a run's newest are kept; 20 if not given.")
-    ] = None,
+    run: Annotated[str | None, argument("[RUN]", "Only this run's; else every run's.", offers=completion.runs)] = None,
+    keep: Annotated[int | None, option("N", "How many of a run's newest are kept; 20 if not given.")] = None,
     is_dry: Annotated[bool, flag("--dry-run", help="Print what would be deleted; change nothing.")] = False,
 ) -> None:
     """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import league.commands.completion as completion
-from league.commands.known import known_settings
-from league.commands.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
+from league.commands.completion import known_settings
+from league.commands.options import (
+    AgentOption,
+    ConfigOption,
+    GameOption,
+    Output,
+    SetOption,
+    argument,
+    flag,
+    option,
+    subcommand,
+)
 from league.commands.train import PANEL
 from league.errors import ConfigError, UsageError, nearest, quoted
 from league.printing import print_json, show
@@ -35,10 +43,7 @@ def games(output: Output) -> None:
 def bots(
     output: Output,
     game: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[GAME]", help="Only this game's: a name or an address.", autocompletion=completion.games
-        ),
+        str | None, argument("[GAME]", "Only this game's: a name or an address.", offers=completion.games)
     ] = None,
 ) -> None:
     """List the scripted bots of the games, and what each does."""
@@ -55,27 +60,16 @@ def settings(
     output: Output,
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[SECTION]",
-            help="A section, learner, or one setting, learner.clip, explained; or a run, whose settings they are.",
-            autocompletion=completion.sections,
+        argument(
+            "[SECTION]",
+            "A section, learner, or one setting, learner.clip, explained; or a run, whose settings they are.",
+            offers=completion.sections,
         ),
     ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Those of this run; else of a new one.", autocompletion=completion.runs),
-    ] = None,
-    stage: Annotated[
-        str | None,
-        typer.Option(metavar="STAGE", help="How long; test50k if not given.", autocompletion=completion.stages),
-    ] = None,
+    run: Annotated[str | None, option("RUN", "Those of this run; else of a new one.", offers=completion.runs)] = None,
+    stage: Annotated[str | None, option("STAGE", "How long; test50k if not given.", offers=completion.stages)] = None,
     preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRESET",
-            help="How wide, auto before it is sized; fast if not given.",
-            autocompletion=completion.presets,
-        ),
+        str | None, option("PRESET", "How wide, auto before it is sized; fast if not given.", offers=completion.presets)
     ] = None,
     agent: AgentOption = None,
     env: GameOption = None,

@@ -26,8 +26,10 @@ from league.commands.options import (
     SetOption,
     StageOption,
     TrainingOutput,
+    argument,
     count_option,
     flag,
+    option,
     subcommand,
 )
 from league.errors import UsageError
@@ -51,13 +53,8 @@ def train(
     preset: PresetOption = "fast",
     agent: AgentOption = None,
     env: GameOption = None,
-    encode: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.py[:NAME]", help="The encoder of the game --env kaggle:NAME."),
-    ] = None,
-    run: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The run's name; the next free GAME-N if not given.")
-    ] = None,
+    encode: Annotated[str | None, option("FILE.py[:NAME]", "The encoder of the game --env kaggle:NAME.")] = None,
+    run: Annotated[str | None, option("NAME", "The run's name; the next free GAME-N if not given.")] = None,
     steps: Annotated[
         int | None, count_option("--steps", help="Total steps, such as 300k or 1.5M (default: the stage's).")
     ] = None,
@@ -69,21 +66,17 @@ def train(
     sampler: SamplerOption = None,
     policy: PolicyOption = None,
     fresh: Annotated[bool, flag("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
-    league: Annotated[
-        str | None,
-        typer.Option("--league", metavar="FILE", help="Train a league: a TOML file, or `small`."),
-    ] = None,
+    league: Annotated[str | None, option("FILE", "Train a league: a TOML file, or `small`.", "--league")] = None,
     learner: Annotated[
-        str | None,
-        typer.Option("--learner", metavar="NAME", help="Only this learner of the league, in a process of its own."),
+        str | None, option("NAME", "Only this learner of the league, in a process of its own.", "--learner")
     ] = None,
     begin_with: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "AGENT",
+            "Begin with its weights, and near it: a folder of `league imitate`, or RUN@STEP.",
             "--begin-with",
-            metavar="AGENT",
-            help="Begin with its weights, and near it: a folder of `league imitate`, or RUN@STEP.",
-            autocompletion=completion.agents,
+            offers=completion.agents,
         ),
     ] = None,
     on: OnOption = None,
@@ -138,12 +131,7 @@ def _encoded(env: str | None, encode: str | None) -> str | None:
 def resume(
     output: TrainingOutput,
     run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="A run, league or exploiter, or a learner LEAGUE.NAME.",
-            autocompletion=completion.runs,
-        ),
+        str, argument("RUN", "A run, league or exploiter, or a learner LEAGUE.NAME.", offers=completion.runs)
     ],
     steps: Annotated[
         int | None, count_option("--steps", help="Total steps (default: the stage's); a finished run goes further.")
@@ -158,8 +146,7 @@ def resume(
         ),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--run", metavar="NAME", help="With --at: the new run's name; the next free GAME-N if not given."),
+        str | None, option("NAME", "With --at: the new run's name; the next free GAME-N if not given.", "--run")
     ] = None,
     env: AgainOption = None,
     bot: BotOption = None,
@@ -168,12 +155,7 @@ def resume(
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="A.B=VALUE",
-            help="A setting that may change; repeatable.",
-            autocompletion=completion.setting_names,
-        ),
+        option("A.B=VALUE", "A setting that may change; repeatable.", "--set", offers=completion.setting_names),
     ] = None,
     take_over: Annotated[
         bool, flag("--take-over", help="End the lock of another machine that shows no sign of life for a minute.")
@@ -215,29 +197,20 @@ def resume(
 @subcommand(PANEL)
 def exploit(
     output: TrainingOutput,
-    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
+    agent: Annotated[str, argument("A", AGENT_WORDS, offers=completion.agents)],
     steps: Annotated[int, count_option("--steps", help="Training steps of the exploiter.")] = 100_000,
     games: Annotated[int, count_option("--games", help="Matches that measure the result, an even number.")] = 400,
     own_weights: Annotated[bool, flag("--own-weights", help="Begin with A's own weights.")] = False,
-    run: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The exploiter's name; that of a stopped one continues it.")
-    ] = None,
+    run: Annotated[str | None, option("NAME", "The exploiter's name; that of a stopped one continues it.")] = None,
     seed: SeedOption = 0,
     env: Annotated[
         str | None,
-        typer.Option(
-            metavar="GAME",
-            help="The game; needed if A is a bot, or to name its code again.",
-            autocompletion=completion.games,
-        ),
+        option("GAME", "The game; needed if A is a bot, or to name its code again.", offers=completion.games),
     ] = None,
     bot: BotOption = None,
     policy: PoliciesOption = None,
     preset: Annotated[
-        str,
-        typer.Option(
-            metavar="PRESET", help="Preset, if A is a bot; else that of A's run.", autocompletion=completion.presets
-        ),
+        str, option("PRESET", "Preset, if A is a bot; else that of A's run.", offers=completion.presets)
     ] = "fast",
     device: DeviceOption = None,
     overrides: SetOption = None,
@@ -271,20 +244,17 @@ def exploit(
 @subcommand(PANEL)
 def imitate(
     output: Output,
-    game: Annotated[
-        str,
-        typer.Argument(metavar="GAME", help="A name, game.py[:NAME] or an address.", autocompletion=completion.games),
-    ],
+    game: Annotated[str, argument("GAME", "A name, game.py[:NAME] or an address.", offers=completion.games)],
     sources: Annotated[
         list[str],
-        typer.Option(
+        option(
+            "SOURCE",
+            "An agent that plays now, replays[:NAME], FILE.replay or FILE.parquet; repeatable.",
             "--from",
-            metavar="SOURCE",
-            help="An agent that plays now, replays[:NAME], FILE.replay or FILE.parquet; repeatable.",
-            autocompletion=completion.agents,
+            offers=completion.agents,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="A new folder; names the agent.")],
+    out: Annotated[Path, option("FOLDER", "A new folder; names the agent.", "--out")],
     games: Annotated[int, count_option("--games", help="Games of each two named agents, an even number.")] = 200,
     epochs: Annotated[int, count_option("--epochs", help="Most passes over the demonstrations.")] = 50,
     seed: SeedOption = 0,
