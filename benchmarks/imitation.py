@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import league
-from benchmarks.strength import COMMON
+from benchmarks.strength import COMMON, score
 from benchmarks.suite import Clock
 from league.envs import registry
 
@@ -35,11 +35,7 @@ def train(given: argparse.Namespace, seed: int, seconds: float, store: Path, beg
 
 def scores(agent: str, given: argparse.Namespace, store: Path) -> dict[str, float]:
     """The agent's score in % against each bot."""
-    found = {}
-    for bot in registry.spec(given.game, {}).bots:
-        played = league.evaluate(agent, f"bot:{bot}", 100, store=store, device="cpu")
-        found[bot] = round(100 * played.summary.score, 1)
-    return found
+    return {bot: score(agent, f"bot:{bot}", 100, store)[0] for bot in registry.spec(given.game, {}).bots}
 
 
 def tell(arm: str, seed: int, found: dict[str, Any]) -> None:

@@ -51,8 +51,6 @@ def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
         raise UsageError(f"start={start:g}: must be 0 or more seconds; pass another --start")
     if start and out.suffix == SUFFIX:
         raise UsageError(f"start={start:g}: a {SUFFIX} holds the whole match; leave --start out")
-    if out.suffix not in SIZES:
-        return
     if out.suffix == ".mp4":
         _ffmpeg()
 

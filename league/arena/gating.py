@@ -216,12 +216,12 @@ def _run(
             introduce(trial.begin(store, stack), meeting)
         try:
             decision = trial.play(meeting, max_games, say or (lambda _: None)) or "undecided"
-            row = trial.came_to(decision)
+            row = _came_to(trial.row, trial.pairs, trial.llr, decision)
             row = row if store is None else trial.end(store, row, champion)
         except BaseException:
             if store is not None:
                 with suppress(StoreError):  # what ended the gate is the error to tell
-                    trial.end(store, trial.came_to("broken off"), champion)
+                    trial.end(store, _came_to(trial.row, trial.pairs, trial.llr, "broken off"), champion)
             raise
     return trial.result(meeting, row, max_games, is_stored=store is not None)
 
@@ -301,10 +301,6 @@ class _Trial:
             if decision := test.decide(self.llr):
                 return decision
         return None
-
-    def came_to(self, decision: Decision) -> GateRow:
-        """Its row, at its end."""
-        return _came_to(self.row, self.pairs, self.llr, decision)
 
     def result(self, meeting: Meeting, row: GateRow, max_games: int, *, is_stored: bool) -> GateResult:
         """What the caller is told; `row` is as the store has it."""

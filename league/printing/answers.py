@@ -60,21 +60,12 @@ def endings(result: TrainResult, store: Path) -> list[str]:
         return [] if is_over else list(stopped)
     learners = result.learners if isinstance(result, LeagueResult) else (result,)
     lines = [f"{x.run}: {x.status} at step {x.steps:,} after {x.updates} updates" for x in learners]
+    report = [next_step("report", result.run, "--out", f"{result.run}.html", store=store)] if is_over else []
     if isinstance(result, LeagueResult):
         words = ["payoff"] if is_over else ["resume", result.run]
-        return [*lines, next_step(*words, store=store), *_offered(result.run, store, is_over)]
+        return [*lines, next_step(*words, store=store), *report]
     words = ["leaderboard", "--run"] if is_over else ["resume"]
-    return [
-        *lines,
-        *result.verdict.splitlines(),
-        next_step(*words, result.run, store=store),
-        *_offered(result.run, store, is_over),
-    ]
-
-
-def _offered(name: str, store: Path, is_over: bool) -> list[str]:
-    """The report of a training that is over."""
-    return [next_step("report", name, "--out", f"{name}.html", store=store)] if is_over else []
+    return [*lines, *result.verdict.splitlines(), next_step(*words, result.run, store=store), *report]
 
 
 def print_exploit(r: Exploit) -> None:
