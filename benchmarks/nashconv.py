@@ -138,10 +138,10 @@ def train(game: str, seed: int, store: Path, overrides: Sequence[str] = ()) -> s
     return league.train("smoke", env=env, seed=seed, overrides=sets, store=store).run
 
 
-def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64], GameTree]:
-    """Steps and behaviour strategies (K, I, A) of a run's snapshots, oldest first, and its game's tree."""
+def behaviours(store: Path, run: str, last: int = 0) -> tuple[list[int], npt.NDArray[np.float64], GameTree]:
+    """Steps and behaviour strategies (K, I, A) of a run's last snapshots (0: all), oldest first; its game's tree."""
     opened = Store.open(store)
-    rows = opened.snapshots(run)
+    rows = opened.snapshots(run)[-last:]
     env = settings.from_json(json.loads(opened.find_run(run).config)).env
     tree = registry.tree(env.name, env.options)
     assert tree is not None

@@ -41,9 +41,9 @@ def leaderboard(
     against: Annotated[
         str | None, option("AGENT", "Also show everyone's difference to this agent.", offers=completion.agents)
     ] = None,
-    pairs: Annotated[bool, flag("--pairs", help="Also the pairs that the ratings explain worst.")] = False,
+    pairs: Annotated[bool, flag("--pairs", "Also the pairs that the ratings explain worst.")] = False,
     is_whole: Annotated[
-        bool, flag("--all", help="List every agent; else, of more than 20, those that matter most.")
+        bool, flag("--all", "List every agent; else, of more than 20, those that matter most.")
     ] = False,
     greedy: GreedyGamesOption = False,
     prior: Annotated[
@@ -127,7 +127,7 @@ def evaluate(
     play: Play,
     agent: Annotated[str, argument("A", AGENT_WORDS, offers=completion.agents)],
     against: Annotated[str, option("B", "The same.", offers=completion.agents)],
-    games: Annotated[int, count_option("--games", help="In pairs with swapped seats, so an even number.")] = 100,
+    games: Annotated[int, count_option("--games", "In pairs with swapped seats, so an even number.")] = 100,
     seed: SeedOption = 0,
     on: OnOption = None,
 ) -> None:
@@ -179,7 +179,7 @@ class Rounds:
     games: Annotated[
         int | None,
         count_option(
-            "--games", help="Games of a pair, or of a double elimination's match, an even number; 20 if not given."
+            "--games", "Games of a pair, or of a double elimination's match, an even number; 20 if not given."
         ),
     ] = None
     seeds: Annotated[int | None, option("N", "gauntlet: how many of the first meet the others; 1 if not given.")] = None
@@ -196,9 +196,9 @@ class Rounds:
         float | None,
         option("POINTS", "adaptive: stop when all wanted anytime-valid intervals are narrower, in Elo points."),
     ] = None
-    max_games: Annotated[
-        int | None, count_option("--max-games", help="adaptive: most games in all; 1000 if not given.")
-    ] = None
+    max_games: Annotated[int | None, count_option("--max-games", "adaptive: most games in all; 1000 if not given.")] = (
+        None
+    )
 
 
 @subcommand(PANEL)
@@ -211,8 +211,8 @@ def tournament(
         list[str] | None, option("RUN", "Add all snapshots of this run; repeatable.", "--run", offers=completion.runs)
     ] = None,
     newest: Annotated[int | None, option("N", "Only the newest N snapshots of each --run.")] = None,
-    bots: Annotated[bool, flag("--bots", help="Add all bots of the game.")] = False,
-    pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
+    bots: Annotated[bool, flag("--bots", "Add all bots of the game.")] = False,
+    pairs: Annotated[bool, flag("--pairs", "Also what everybody did against everybody.")] = False,
     out: Annotated[Path | None, option("FILE", "Also write the results as a page, a new file .html.")] = None,
     seed: SeedOption = 0,
     on: OnOption = None,
@@ -270,7 +270,7 @@ def gate(
             offers=completion.words("logistic", "normalised"),
         ),
     ] = None,
-    max_games: Annotated[int, count_option("--max-games", help="Most games to play, an even number.")] = 1000,
+    max_games: Annotated[int, count_option("--max-games", "Most games to play, an even number.")] = 1000,
     seed: SeedOption = 0,
 ) -> None:
     """Test whether A is stronger, game by game; exit code 0: yes, 3: no, 4: undecided.

@@ -84,11 +84,11 @@ def validate(
     output: Output,
     submission: Annotated[Path, argument("PATH", "A folder or zip with an agent.py or a main.py.")],
     env: GameOption = None,
-    matches: Annotated[int, count_option("--matches", help="Matches against random play, an even number.")] = 20,
+    matches: Annotated[int, count_option("--matches", "Matches against random play, an even number.")] = 20,
     time_limit: Annotated[float, option("MS", "Milliseconds of a decision.")] = 50.0,
     memory: Annotated[int, option("MIB", "Memory of a process.")] = 1024,
     seed: Annotated[int, option("N", "Random seed of the matches.")] = 0,
-    trust: Annotated[bool, flag("--trust", help="Run its code where this machine cannot isolate it.")] = False,
+    trust: Annotated[bool, flag("--trust", "Run its code where this machine cannot isolate it.")] = False,
 ) -> None:
     """Play a submission as a referee would, shut in without network, programs and changes of files; say what is wrong.
 
@@ -214,7 +214,7 @@ def tune(
 @subcommand(PANEL, "env", group=bench_app)
 def bench_env(
     env: Annotated[str, option("GAME", "The game, by its name or address.", offers=completion.games)] = "brawl",
-    rows: Annotated[int, count_option("--rows", help="Matches side by side.")] = 1024,
+    rows: Annotated[int, count_option("--rows", "Matches side by side.")] = 1024,
     threads: Annotated[int, option("N", "Threads that step them.")] = 1,
     seconds: Annotated[float, option("X", "How long to measure.")] = 3.0,
     overrides: SetOption = None,
@@ -234,7 +234,7 @@ def bench_env(
 def bench_learner(
     preset: PresetOption = "fast",
     agent: AgentOption = None,
-    rows: Annotated[int | None, count_option("--rows", help="Matches side by side; the preset's if not given.")] = None,
+    rows: Annotated[int | None, count_option("--rows", "Matches side by side; the preset's if not given.")] = None,
     threads: Annotated[int | None, option("N", "Torch's threads; its own choice if not given.")] = None,
     repeats: Annotated[int, option("N", "Rollouts and updates measured; medians are printed.")] = 3,
     device: DeviceOption = None,
@@ -261,7 +261,7 @@ def bench_learner(
 def bench_torso(
     env: Annotated[str, option("GAME", "The game, by its name or address.", offers=completion.games)] = "brawl",
     agent: AgentOption = None,
-    rows: Annotated[int, count_option("--rows", help="Rows that decide in one step.")] = 64,
+    rows: Annotated[int, count_option("--rows", "Rows that decide in one step.")] = 64,
     threads: Annotated[int, option("N", "Torch's threads.")] = 1,
     repeats: Annotated[int, option("N", "Times measured; medians are printed.")] = 5,
     overrides: SetOption = None,
@@ -282,8 +282,8 @@ def bench_torso(
 
 @subcommand(PANEL, "ratings", group=bench_app)
 def bench_ratings(
-    agents: Annotated[int, count_option("--agents", help="How many are rated.")] = 500,
-    matches: Annotated[int, count_option("--matches", help="How many match rows the store has.")] = 1_000_000,
+    agents: Annotated[int, count_option("--agents", "How many are rated.")] = 500,
+    matches: Annotated[int, count_option("--matches", "How many match rows the store has.")] = 1_000_000,
     repeats: Annotated[int, option("N", "Times measured; medians are printed.")] = 5,
     seed: Annotated[int, option("N", "Random seed of the made-up matches.")] = 0,
     as_json: JsonOption = False,

@@ -46,8 +46,8 @@ def watch(
         float | None, option("X", "Seconds of the match to draw, at most 300; all if not given.")
     ] = None,
     start: Annotated[float, option("X", "Seconds of the match that are left out before that.")] = 0.0,
-    boxes: Annotated[bool, flag("--boxes", help="Also draw hit boxes and hurt boxes.")] = False,
-    kept: Annotated[bool, flag("--kept", help="Their newest match that the store keeps; play none.")] = False,
+    boxes: Annotated[bool, flag("--boxes", "Also draw hit boxes and hurt boxes.")] = False,
+    kept: Annotated[bool, flag("--kept", "Their newest match that the store keeps; play none.")] = False,
     seed: SeedOption = 0,
 ) -> None:
     """Play A against B once, or play a replay back, and draw it."""
@@ -141,9 +141,7 @@ def replay(
 def rewards(
     output: Output,
     run: Annotated[str, argument("RUN", "A run; it may be training.", offers=completion.runs)],
-    last: Annotated[
-        int | None, count_option("--last", help="Only the newest N training matches; all if not given.")
-    ] = None,
+    last: Annotated[int | None, count_option("--last", "Only the newest N training matches; all if not given.")] = None,
 ) -> None:
     """Show each reward term's mean per match, and in how many matches it was not 0."""
     from league.printing.lists import print_rewards

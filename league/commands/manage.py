@@ -98,11 +98,9 @@ def import_matches(
     ] = None,
     game_id: Annotated[str | None, option("ID", "The same as a game id, which may be new to the store.")] = None,
     run: Annotated[str | None, option("NAME", "Name of the import; import-N if not given.")] = None,
-    replace: Annotated[bool, flag("--replace", help="Replace the earlier imports that this file continues.")] = False,
-    as_new: Annotated[bool, flag("--as-new", help="These are new games, even if they look like earlier ones.")] = False,
-    strict: Annotated[
-        bool, flag("--strict", help="Refuse a PGN file with a bad game, which else is left out.")
-    ] = False,
+    replace: Annotated[bool, flag("--replace", "Replace the earlier imports that this file continues.")] = False,
+    as_new: Annotated[bool, flag("--as-new", "These are new games, even if they look like earlier ones.")] = False,
+    strict: Annotated[bool, flag("--strict", "Refuse a PGN file with a bad game, which else is left out.")] = False,
 ) -> None:
     """Import matches played elsewhere; they count for the leaderboard."""
     from league.printing.answers import print_import
@@ -140,7 +138,7 @@ def matches(
         ),
     ] = "evaluation",
     game_id: Annotated[str | None, option("ID", "Only this game's.")] = None,
-    names: Annotated[bool, flag("--names", help="Write agents by name instead of by id.")] = False,
+    names: Annotated[bool, flag("--names", "Write agents by name instead of by id.")] = False,
 ) -> None:
     """Write matches to a file that other tools, and `league import`, read."""
     from league.store.exchange import export_matches
@@ -195,7 +193,7 @@ def snapshots_prune(
     output: Output,
     run: Annotated[str | None, argument("[RUN]", "Only this run's; else every run's.", offers=completion.runs)] = None,
     keep: Annotated[int | None, option("N", "How many of a run's newest are kept; 20 if not given.")] = None,
-    is_dry: Annotated[bool, flag("--dry-run", help="Print what would be deleted; change nothing.")] = False,
+    is_dry: Annotated[bool, flag("--dry-run", "Print what would be deleted; change nothing.")] = False,
 ) -> None:
     """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""
     from league.printing.lists import print_holdings, show_size

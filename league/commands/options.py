@@ -118,19 +118,15 @@ def argument(metavar: str, help: str, offers: completion.Complete | None = None)
     return typer.Argument(metavar=metavar, help=help, autocompletion=offers)
 
 
-def flag(name: str, *, help: str) -> Any:
+def flag(name: str, help: str) -> Any:
     """An option that is given or not."""
     return typer.Option(name, metavar="", help=help)
 
 
-def count_option(*names: str, help: str, metavar: str = "N", autocompletion: Any = None) -> Any:
-    """An option that takes a count of steps or games."""
+def count_option(name: str, help: str, metavar: str = "N", offers: completion.Complete | None = None) -> Any:
+    """An option that takes a count of steps or games; `offers`: what a shell offers for it."""
     return typer.Option(
-        *names,
-        parser=lambda text: counted(names[0], text),
-        metavar=metavar,
-        help=help,
-        autocompletion=autocompletion,
+        name, parser=lambda text: counted(name, text), metavar=metavar, help=help, autocompletion=offers
     )
 
 
@@ -140,8 +136,8 @@ StoreOption = Annotated[
         "FOLDER", "Has a folder for each run and all that was played; or its address, s3://BUCKET/FOLDER.", "--store"
     ),
 ]
-JsonOption = Annotated[bool, flag("--json", help="One JSON document on stdout.")]
-QuietOption = Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")]
+JsonOption = Annotated[bool, flag("--json", "One JSON document on stdout.")]
+QuietOption = Annotated[bool, flag("--quiet", "Say nothing on stderr but errors.")]
 DeviceOption = Annotated[str | None, option("DEVICE", "auto, cuda, mps or cpu.", "--device", offers=completion.devices)]
 SeedOption = Annotated[int, option("N", "Random seed.", "--seed")]
 StageOption = Annotated[str, option("STAGE", "How long: smoke, test50k or 10m.", "--stage", offers=completion.stages)]
@@ -186,7 +182,7 @@ PoliciesOption = Annotated[
 OnOption = Annotated[
     str | None, option("CLUSTER", "On a Ray cluster: HOST:PORT, ray://HOST:PORT, auto or local.", "--on")
 ]
-GreedyGamesOption = Annotated[bool, flag("--greedy", help="Use greedy games instead of sampled ones.")]
+GreedyGamesOption = Annotated[bool, flag("--greedy", "Use greedy games instead of sampled ones.")]
 RunArgument = Annotated[str | None, argument("[RUN]", "Only this run's; else all.", offers=completion.runs)]
 RunOption = Annotated[str | None, option("RUN", "Only this run's.", "--run", offers=completion.runs)]
 AGENT_WORDS = "RUN, RUN@STEP, RUN@best, RUN@stopped, bot:NAME or a folder."
@@ -224,7 +220,7 @@ class Output:
 class TrainingOutput(Output):
     """What a training shows, beside what it is."""
 
-    json_lines: Annotated[bool, flag("--json-lines", help="Print one JSON object per event.")] = False
+    json_lines: Annotated[bool, flag("--json-lines", "Print one JSON object per event.")] = False
     log: Annotated[
         list[str] | None,
         option(
@@ -240,7 +236,7 @@ class TrainingOutput(Output):
 class Play:
     """How agents play that are named."""
 
-    greedy: Annotated[bool, flag("--greedy", help="All play their likeliest action instead of sampling.")] = False
+    greedy: Annotated[bool, flag("--greedy", "All play their likeliest action instead of sampling.")] = False
     env: Annotated[
         str | None,
         option("GAME", "The game; needed between bots, or to name its code again.", "--env", offers=completion.games),

@@ -75,7 +75,7 @@ def settings(
     env: GameOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
-    is_explained: Annotated[bool, flag("--explain", help="What each setting means, above it.")] = False,
+    is_explained: Annotated[bool, flag("--explain", "What each setting means, above it.")] = False,
 ) -> None:
     """Print every setting as a TOML file that --config takes, or a section with what may be set and what it means."""
     from league.config import to_json

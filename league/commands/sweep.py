@@ -35,7 +35,7 @@ def sweep(
     file: Annotated[Path, argument("FILE", "A TOML file with the tables space and train.")],
     trials: Annotated[int, option("N", "Settings in all, those of earlier calls among them.")] = 30,
     jobs: Annotated[int, option("J", "Processes at once, of one thread each.")] = 1,
-    show: Annotated[bool, flag("--show", help="Try nothing; print where the sweep stands.")] = False,
+    show: Annotated[bool, flag("--show", "Try nothing; print where the sweep stands.")] = False,
     best: Annotated[Path | None, option("OUT", "A new file: the best setting, for --config.", "--best")] = None,
     on: OnOption = None,
 ) -> None:
@@ -84,12 +84,12 @@ def compare(
     against: Annotated[
         list[str] | None, option("AGENT", "score: an opponent; repeatable.", offers=completion.agents)
     ] = None,
-    games: Annotated[int | None, count_option("--games", help="Games of each pair; 20 if not given, else 200.")] = None,
+    games: Annotated[int | None, count_option("--games", "Games of each pair; 20 if not given, else 200.")] = None,
     env: GameOption = None,
     stage: StageOption = "test50k",
     preset: PresetOption = "fast",
     agent: AgentOption = None,
-    steps: Annotated[int | None, count_option("--steps", help="Steps of a run (default: the stage's).")] = None,
+    steps: Annotated[int | None, count_option("--steps", "Steps of a run (default: the stage's).")] = None,
     device: DeviceOption = None,
     overrides: SetOption = None,
 ) -> None:

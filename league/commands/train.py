@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 PANEL = "Train"
 RanksOption = Annotated[
-    int | None, count_option("--ranks", help="Processes on this machine that train it together, each with rows / N.")
+    int | None, count_option("--ranks", "Processes on this machine that train it together, each with rows / N.")
 ]
 
 
@@ -56,7 +56,7 @@ def train(
     encode: Annotated[str | None, option("FILE.py[:NAME]", "The encoder of the game --env kaggle:NAME.")] = None,
     run: Annotated[str | None, option("NAME", "The run's name; the next free GAME-N if not given.")] = None,
     steps: Annotated[
-        int | None, count_option("--steps", help="Total steps, such as 300k or 1.5M (default: the stage's).")
+        int | None, count_option("--steps", "Total steps, such as 300k or 1.5M (default: the stage's).")
     ] = None,
     seed: SeedOption = 0,
     device: DeviceOption = None,
@@ -65,7 +65,7 @@ def train(
     bot: BotOption = None,
     sampler: SamplerOption = None,
     policy: PolicyOption = None,
-    fresh: Annotated[bool, flag("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
+    fresh: Annotated[bool, flag("--fresh", "Start at step 0 even if a run could be carried on.")] = False,
     league: Annotated[str | None, option("FILE", "Train a league: a TOML file, or `small`.", "--league")] = None,
     learner: Annotated[
         str | None, option("NAME", "Only this learner of the league, in a process of its own.", "--learner")
@@ -134,16 +134,11 @@ def resume(
         str, argument("RUN", "A run, league or exploiter, or a learner LEAGUE.NAME.", offers=completion.runs)
     ],
     steps: Annotated[
-        int | None, count_option("--steps", help="Total steps (default: the stage's); a finished run goes further.")
+        int | None, count_option("--steps", "Total steps (default: the stage's); a finished run goes further.")
     ] = None,
     at: Annotated[
         int | None,
-        count_option(
-            "--at",
-            help="Start a new run from the kept state at or before STEP.",
-            metavar="STEP",
-            autocompletion=completion.states,
-        ),
+        count_option("--at", "Start a new run from the kept state at or before STEP.", "STEP", completion.states),
     ] = None,
     name: Annotated[
         str | None, option("NAME", "With --at: the new run's name; the next free GAME-N if not given.", "--run")
@@ -158,7 +153,7 @@ def resume(
         option("A.B=VALUE", "A setting that may change; repeatable.", "--set", offers=completion.setting_names),
     ] = None,
     take_over: Annotated[
-        bool, flag("--take-over", help="End the lock of another machine that shows no sign of life for a minute.")
+        bool, flag("--take-over", "End the lock of another machine that shows no sign of life for a minute.")
     ] = False,
     on: OnOption = None,
     ranks: RanksOption = None,
@@ -198,9 +193,9 @@ def resume(
 def exploit(
     output: TrainingOutput,
     agent: Annotated[str, argument("A", AGENT_WORDS, offers=completion.agents)],
-    steps: Annotated[int, count_option("--steps", help="Training steps of the exploiter.")] = 100_000,
-    games: Annotated[int, count_option("--games", help="Matches that measure the result, an even number.")] = 400,
-    own_weights: Annotated[bool, flag("--own-weights", help="Begin with A's own weights.")] = False,
+    steps: Annotated[int, count_option("--steps", "Training steps of the exploiter.")] = 100_000,
+    games: Annotated[int, count_option("--games", "Matches that measure the result, an even number.")] = 400,
+    own_weights: Annotated[bool, flag("--own-weights", "Begin with A's own weights.")] = False,
     run: Annotated[str | None, option("NAME", "The exploiter's name; that of a stopped one continues it.")] = None,
     seed: SeedOption = 0,
     env: Annotated[
@@ -255,8 +250,8 @@ def imitate(
         ),
     ],
     out: Annotated[Path, option("FOLDER", "A new folder; names the agent.", "--out")],
-    games: Annotated[int, count_option("--games", help="Games of each two named agents, an even number.")] = 200,
-    epochs: Annotated[int, count_option("--epochs", help="Most passes over the demonstrations.")] = 50,
+    games: Annotated[int, count_option("--games", "Games of each two named agents, an even number.")] = 200,
+    epochs: Annotated[int, count_option("--epochs", "Most passes over the demonstrations.")] = 50,
     seed: SeedOption = 0,
     agent: AgentOption = None,
     device: DeviceOption = None,
@@ -303,8 +298,9 @@ def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback
 
 def _finish(result: TrainResult, output: TrainingOutput, callback: TerminalCallback) -> None:
     """What is printed of a training that has ended: where it stands, and what can be done next."""
-    from league.printing.answers import endings, print_ending
+    from league.printing.answers import endings, print_exploit
     from league.runtime.launch import is_follower
+    from league.sessions.exploitability import Exploit
 
     if is_follower():  # rank 0 says it
         return
@@ -312,8 +308,8 @@ def _finish(result: TrainResult, output: TrainingOutput, callback: TerminalCallb
         output.say(line)
     if output.as_json:
         print_json(result)
-    elif not callback.json_lines:
-        print_ending(result)
+    elif isinstance(result, Exploit) and not callback.json_lines:
+        print_exploit(result)
     callback.result(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)

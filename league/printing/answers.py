@@ -41,14 +41,6 @@ def print_evaluation(result: Evaluation, store: Path) -> None:
     print_prose(f"{result.a} {s.line(result.b)}")
 
 
-def print_ending(result: TrainResult) -> None:
-    """What is printed of a training that has ended: of an exploiter what it scored, of others nothing."""
-    from league.sessions.exploitability import Exploit
-
-    if isinstance(result, Exploit):
-        print_exploit(result)
-
-
 def endings(result: TrainResult, store: Path) -> list[str]:
     """Where a training stands, a line a learner, and what can be done next; of a finished exploiter nothing."""
     from league.sessions.exploitability import Exploit
