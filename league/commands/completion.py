@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import wraps
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,15 +138,43 @@ def words(*known: str) -> Complete:
     return _silent(lambda ctx, incomplete: ((word, "") for word in known))
 
 
-def _listed(module: str, function: str) -> Complete:
-    """What a function of a module lists, which is loaded when a word is typed."""
-    return _silent(lambda ctx, incomplete: ((name, "") for name in getattr(import_module(module), function)()))
+def _listed(find: Callable[[], Iterable[str]]) -> Complete:
+    """What `find` lists; what it loads is loaded when a word is typed."""
+    return _silent(lambda ctx, incomplete: ((name, "") for name in find()))
 
 
-games = _listed("league.envs.registry", "games")
-stages = _listed("league.config", "stages")
-presets = _listed("league.config", "presets")
-agent_sizes = _listed("league.config", "agents")
+@_listed
+def games() -> Iterable[str]:
+    """The games that are registered."""
+    from league.envs import registry
+
+    return registry.games()
+
+
+@_listed
+def stages() -> Iterable[str]:
+    """The stages, the shortest first."""
+    from league import config
+
+    return config.stages()
+
+
+@_listed
+def presets() -> Iterable[str]:
+    """The presets."""
+    from league import config
+
+    return config.presets()
+
+
+@_listed
+def agent_sizes() -> Iterable[str]:
+    """How large an agent may be."""
+    from league import config
+
+    return config.agents()
+
+
 devices = words("auto", "cuda", "mps", "cpu")
 
 
