@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import league
-from league.sessions import session
+from league.sessions import wiring
 from league.sessions.artifacts import FileArtifactStore
 from league.store.folder import Folder
 from league.store.reading import Reader
@@ -36,7 +36,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "store": [
         *((Folder, name) for name in ("flush", "prepare", "commit", "add_matches", "add_metrics")),
         (Reader, "matches"),
-        (session, "rate_evaluation"),
+        (wiring, "rate_evaluation"),
         (View, "write_catalogue"),
     ],
 }
@@ -77,7 +77,6 @@ def main() -> None:
     """Trains and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", default="brawl")
-    parser.add_argument("--stage", default="test50k")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--set", nargs="*", default=[], dest="overrides")
     given = parser.parse_args()
@@ -88,13 +87,13 @@ def main() -> None:
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         options = {"env": given.env, "device": given.device, "overrides": given.overrides}
-        clock.timed("else", league.train)(given.stage, store=Path(folder), **options)
+        clock.timed("else", league.train)("test50k", store=Path(folder), **options)
     whole = [sum(times) for times in zip(*clock.parts.values(), strict=True)]
     shares = {
         part: {"seconds": round(wall, 2), "share": round(wall / whole[0], 4), "cpu_share": round(cpu / whole[1], 4)}
         for part, (wall, cpu) in clock.parts.items()
     }
-    found = {"bench": "beside", "env": given.env, "stage": given.stage, "overrides": given.overrides, **shares}
+    found = {"bench": "beside", "env": given.env, "overrides": given.overrides, **shares}
     print(json.dumps(found | {"seconds": round(whole[0], 1), "process_seconds": round(time.process_time() - began, 1)}))
 
 

@@ -8,7 +8,6 @@ BayesElo's (draws with an agent's own opponents, in proportion to games) and und
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from league.maths.davidson import ELO_SCALE, Bonds, Games, Posterior, Prior, fit
 from league.maths.joint import Matrix
 from league.maths.means import Z95
 from league.maths.pairs import PairCounts
-from league.maths.ratings import bradley_terry
 
 League = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
 """The true Elo points (N,) of a made-up league's agents, and the pairs (P, 2) that meet."""
@@ -64,43 +62,6 @@ def share_inside(rating: np.ndarray, covariance: np.ndarray, truth: np.ndarray) 
     missed = np.abs(np.subtract.outer(rating, rating) - np.subtract.outer(truth, truth))
     upper = np.triu_indices(len(truth), 1)
     return float(np.mean(missed[upper] <= Z95 * deviation[upper]))
-
-
-class Coverage(NamedTuple):
-    """How often 95 % intervals held the truth: of all differences, of the first seat's advantage.
-
-    dispersion: its mean over the leagues. surprising: the share of pairs beyond 2.5 deviations.
-    """
-
-    differences: float
-    seat: float
-    dispersion: float
-    surprising: float
-
-
-def coverage(
-    league: League, leagues: int, games: int, draws: float = 0.0, seat: float = 0.0, seed: int = 7, chain: bool = False
-) -> Coverage:
-    """Of so many leagues; `games` in either seating. chain: each agent is a snapshot, its neighbour the one before."""
-    rng = np.random.default_rng(seed)
-    covered, seats, scatter, surprising = [], [], [], []
-    for _ in range(leagues):
-        truth, pairs = league(rng)
-        counts = play_out(rng, truth, pairs, games, draws, seat)
-        names = sorted({*counts.seat0})
-        ratings = bradley_terry(counts, names[0], lineage=itertools.pairwise(names) if chain else ())
-        covered.append(share_inside(ratings.rating, ratings.covariance, truth))
-        assert ratings.seat is not None
-        seats.append(ratings.seat.lower <= seat <= ratings.seat.upper)
-        if ratings.dispersion is not None:
-            scatter.append(ratings.dispersion)
-            surprising.append(float(np.mean(np.abs(ratings.pairs.z) > 2.5)))
-    return Coverage(
-        float(np.mean(covered)),
-        float(np.mean(seats)),
-        float(np.mean(scatter)) if scatter else math.nan,
-        float(np.mean(surprising)) if surprising else math.nan,
-    )
 
 
 LADDERS: dict[str, tuple[League, int]] = {

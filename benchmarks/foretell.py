@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata, spearmanr
@@ -40,7 +40,7 @@ from league.store.store import Store
 
 METRICS = ("approx_kl", "clip_share", "explained_variance", "entropy_in_play", "gradient_norm")
 """Readings that the table keeps."""
-SHORT = 50_000
+SHORT, GAMES = 50_000, 200
 THEN = (
     "pool.recent_window=10",
     "learner.epochs={ 0 = 6, 200_000 = 4 }",
@@ -121,20 +121,11 @@ LATER: dict[str, tuple[str, ...]] = {
 """Settings that are `unchanged` up to step 50,000, so that no reading tells them from it; run by name only."""
 
 
-class Call(NamedTuple):
-    """How all of them are trained and judged."""
-
-    steps: int
-    mark: int
-    games: int
-    against: Sequence[str]
-    """Each NAME=PATH."""
-
-
-def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -> dict[str, Any]:
+def measure(name: str, seed: int, steps: int, home: Path) -> dict[str, Any]:
     """Trains and judges one setting's seed in `home`; its line. Scores are in %."""
+    sets = (SETTINGS | SICK | LATER)[name]
     store = home / "league.duckdb"
-    overrides = [*COMMON, "env.threads=1", f"run.total_steps={call.steps}", "run.allow_short=true", *THEN, *sets]
+    overrides = [*COMMON, "env.threads=1", f"run.total_steps={steps}", "run.allow_short=true", *THEN, *sets]
     began = time.perf_counter()
     result = league.train("10m", agent="small", seed=seed, overrides=overrides, fresh=True, store=store)
     if result.signal:
@@ -142,16 +133,12 @@ def measure(name: str, seed: int, sets: Sequence[str], call: Call, home: Path) -
     minutes = round((time.perf_counter() - began) / 60, 1)
     kept = Store.open(store)
     made = [snapshot.step for snapshot in kept.snapshots(result.run)]
-    marks = [SHORT // 2, SHORT, *range(call.mark, call.steps, call.mark), call.steps]
-    steps = dict.fromkeys(min((x for x in made if x >= mark), default=made[-1]) for mark in marks)
-    rivals = [rival.partition("=")[::2] for rival in call.against]
-    bots = [(bot, f"bot:{bot}") for bot in registry.spec("brawl", {}).bots]
+    marks = dict.fromkeys(min((x for x in made if x >= mark), default=made[-1]) for mark in (SHORT // 2, SHORT, steps))
     scores = {
         step: {
-            short: score(f"{result.run}@{step}", agent, call.games, store)[0]
-            for short, agent in (*bots, *(rivals if step == made[-1] else ()))
+            bot: score(f"{result.run}@{step}", f"bot:{bot}", GAMES, store)[0] for bot in registry.spec("brawl", {}).bots
         }
-        for step in steps
+        for step in marks
     }
     row = kept.find_run(result.run)
     short = min(x for x in made if x >= SHORT)
@@ -260,16 +247,9 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="train and judge what is not in the file yet")
     run.add_argument("--out", type=Path, required=True)
-    run.add_argument("--only", nargs="+", help="names of settings; all by default")
-    run.add_argument("--name", help="a setting of one's own, made of --set")
-    run.add_argument("--set", action="append", default=[], dest="sets")
+    run.add_argument("--only", nargs="+", choices=SETTINGS | SICK | LATER, metavar="NAME", help="settings; else all")
     run.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     run.add_argument("--steps", type=int, default=3_000_000)
-    run.add_argument("--mark", type=int, default=3_000_000)
-    run.add_argument("--games", type=int, default=200)
-    run.add_argument(
-        "--against", nargs="+", default=[], metavar="NAME=PATH", help="agents that the last one plays, too"
-    )
     for name, words in (("tell", "the odds and correlations"), ("table", "the verdict's runs, with these among them")):
         told = commands.add_parser(name, help=words)
         told.add_argument("files", nargs="*", type=Path, help="what `run` wrote, beside the table that is there")
@@ -278,16 +258,13 @@ def main() -> None:
         rows, known = read([verdict.MEASURED, *arguments.files]), verdict.measured()
         print(tell(rows) if arguments.command == "tell" else table(rows, known["game_id"], known["steps"]))
         return
-    settings = {arguments.name: tuple(arguments.sets)} if arguments.name else SETTINGS | SICK
-    known = settings if arguments.name else settings | LATER
-    call = Call(arguments.steps, arguments.mark, arguments.games, arguments.against)
     for seed in arguments.seeds:
-        for name in arguments.only or settings:
+        for name in arguments.only or SETTINGS | SICK:
             lines = arguments.out.read_text().splitlines() if arguments.out.exists() else []
             if any((x["name"], x["seed"]) == (name, seed) for x in map(json.loads, lines)):
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                line = measure(name, seed, known[name], call, Path(folder))
+                line = measure(name, seed, arguments.steps, Path(folder))
             with arguments.out.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(name, seed, round(strength_of(line), 1), line["scores"], flush=True)

@@ -123,7 +123,7 @@ def _apart(folder: Path, name: str, limit: float, is_tiny: bool) -> Figures:
 def section(folder: Path, name: str, is_tiny: bool) -> None:
     """One section in this process; each figure is written as it comes."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    bench, figures = Bench(device, is_tiny, (read(folder) or {"sections": {}})["sections"]), Figures()
+    bench, figures = Bench(device, is_tiny), Figures()
     try:
         for key, value in NAMES[name](bench):
             figures[key] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,11 +33,10 @@ class Skipped(Exception):
 
 @dataclass
 class Bench:
-    """A section's device and sizes, and what earlier sections found."""
+    """A section's device and sizes."""
 
     device: torch.device
     is_tiny: bool
-    results: dict[str, Figures] = field(default_factory=dict)
 
     @property
     def is_cuda(self) -> bool:

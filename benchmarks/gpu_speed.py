@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +16,13 @@ from benchmarks import opponents
 from benchmarks.gpu_bench import NO_CUDA, TINY, Bench, Figures, Pairs
 from benchmarks.gpu_checks import Watch, precisions
 from league import config as settings
-from league.arena.networks import architecture_of
-from league.bench import bench_env, bench_learner, parts_of
-from league.bench.tune import tune as find_settings
+from league.bench import bench_learner, parts_of
 from league.config import Layer
 from league.config.models import Config
 from league.config.updates import minibatches, steps_per_update
 from league.envs import registry
-from league.policies.actor_critic import Architecture
 from league.printing.sampling import Meter
-from league.runtime.device import DeviceMemory, products
+from league.runtime.device import DeviceMemory
 from league.runtime.phases import listening
 from league.sessions import sizing
 from league.sessions.settling import ROOM, footprint, settle
@@ -41,37 +33,11 @@ LATER_OF_FAST = ("learner.segments=4", "learner.minibatch_size=1_024", "learner.
 LEFT_OUT = ("bench", "env", "preset", "device", "torch", "cores", "repeats")
 """Of what `league bench learner` tells: what the page's head or the section has."""
 ROWS = (256, 512, 1024, 2048, 4096)
-THREADS = (1, 2, 4, 8, 16)
-RUNS = 4
 PROFILED_STEPS = 16
 TOP = 15
 """Kernels that are listed."""
 CARDS = (8, 16, 24)
 """GiB of cards that people have."""
-
-
-def matrix_rate(bench: Bench) -> Pairs:
-    """TFLOP/s of a square product: bf16, TF32 and float32, as far as the device has them."""
-    size = 256 if bench.is_tiny else 8192
-    yield "size", size
-    kinds = {
-        "bf16": (torch.bfloat16, "bf16"),
-        "tf32": (torch.float32, "float32"),
-        "float32": (torch.float32, "highest"),
-    }
-    for name, (dtype, precision) in kinds.items():
-        if precision not in precisions(bench):
-            continue
-        a, b = (torch.randn(size, size, device=bench.device, dtype=dtype) for _ in range(2))
-        times = []
-        with products(precision):
-            for _ in range(12):
-                bench.wait()
-                started = time.perf_counter()
-                a @ b
-                bench.wait()
-                times.append(time.perf_counter() - started)
-        yield f"{name}_tflops", round(2 * size**3 / statistics.median(times[2:]) / 1e12, 2)
 
 
 def rates(bench: Bench) -> Pairs:
@@ -95,52 +61,6 @@ def frozen(bench: Bench) -> Pairs:
             repeats = 3 if bench.is_tiny else 20
             found = opponents.measure(bench.device, rows, overrides=sets, repeats=repeats, nets=nets)
             yield f"{rows}_rows_{precision}", found
-
-
-def flops(a: Architecture) -> dict[str, int]:
-    """Floating-point operations of one forward pass of one sample, by part; a multiplication and an addition are two.
-
-    Attention is counted over the H tokens that a query may see, whatever a masked kernel works through beyond them.
-    """
-    token, width, history = a.opponent_slice[1] - a.opponent_slice[0], a.encoder_width, a.history_tokens
-    found = {"observe": 2 * a.obs_size * a.observation_width}
-    lstm_input = a.observation_width
-    if a.opponent_encoder:
-        lstm_input += width
-        layer = 2 * (4 * width**2 + 2 * width * a.encoder_feedforward) + 4 * history * width
-        found["encoder"] = 2 * token * width + a.encoder_layers * layer
-        found["latents"] = 4 * width**2 + 4 * a.latents * history * width
-        looked = 4 * a.encoder_heads * a.latents * width
-        found["cross_attention"] = 2 * a.observation_width * width + looked + 6 * width**2
-    found["lstm"] = 8 * a.lstm_size * (lstm_input + a.lstm_size)
-    sizes = (a.lstm_size, *a.head_sizes)
-    hidden = sum(2 * i * o for i, o in pairwise(sizes))
-    found["heads"] = 2 * hidden + 2 * sizes[-1] * (a.action.num_logits + 1)
-    return found
-
-
-def utilisation(bench: Bench) -> Pairs:
-    """The share of the measured matrix rate, in bf16 where there is one, that training and learning reach, with the
-    arithmetic."""
-    config, spec, _, _ = settle("10m", "beast", None, None, bench.sizes())
-    parts = flops(architecture_of(config, spec))
-    forward = sum(parts.values())
-    yield "forward_flops_by_part", parts
-    yield "forward_flops", forward
-    precision = precisions(bench)[-1]
-    found = bench.results["rates"][f"beast_{precision}"]
-    rate = bench.results["matrix_rate"]["bf16_tflops" if precision == "bf16" else "tf32_tflops"] * 1e12
-    shared = config.pool.mix.get("self_play", 0.0)
-    step = forward * (1 + shared + 3 * found["epochs"])
-    yield "flops_of_a_step", round(step)
-    yield (
-        "arithmetic",
-        f"{forward:,} x (1 of play + {shared:g} of frozen opponents + 3 x {found['epochs']:g} of learning: a backward"
-        f" pass counts as two forward ones) = {step:,.0f} a step; x {found['train_steps_per_second']:,} steps/s /"
-        f" {rate:,.3g} FLOP/s",
-    )
-    yield "training_share_of_matrix_rate", float(f"{step * found['train_steps_per_second'] / rate:.3g}")
-    yield "learning_share_of_matrix_rate", float(f"{3 * forward * found['learn_samples_per_second'] / rate:.3g}")
 
 
 def profile(bench: Bench) -> Pairs:
@@ -225,48 +145,6 @@ def _spent(store: Path, run: str, name: str) -> float:
     return sum(value or 0.0 for *_, found, value in Store.open(store).metrics(run) if found == name)
 
 
-def threads(bench: Bench) -> Pairs:
-    """CPU scaling there: the game alone, and play and learning of `fast`, over threads."""
-    most = os.cpu_count() or 1
-    for count in [n for n in THREADS if n <= most][: 1 if bench.is_tiny else None]:
-        seconds = 0.2 if bench.is_tiny else 2.0
-        game = bench_env("brawl", rows=1024, threads=count, seconds=seconds)
-        sets = ["learner.device=cpu", f"env.threads={count}", *(TINY if bench.is_tiny else ())]
-        found = bench_learner("fast", threads=count, repeats=1, overrides=sets)
-        yield (
-            f"{count}_threads",
-            {
-                "game_ticks_per_second": game["ticks_per_second"],
-                "play_steps_per_second": found["play_steps_per_second"],
-                "learn_samples_per_second": found["learn_samples_per_second"],
-            },
-        )
-
-
-def side_by_side(bench: Bench) -> Pairs:
-    """Runs side by side on one device: steps a second of one alone, and of four at once together."""
-    bench.need_cuda()
-    alone = _benched(bench, 1)[0]
-    yield "one_alone", alone
-    together = _benched(bench, RUNS)
-    for number, found in enumerate(together, 1):
-        yield f"run_{number}_of_{RUNS}", found
-    total = sum(found["train_steps_per_second"] for found in together)
-    yield "together_steps_per_second", total
-    yield "together_to_one_alone", round(total / alone["train_steps_per_second"], 2)
-
-
-def _benched(bench: Bench, count: int) -> list[Figures]:
-    """So many processes of `league bench learner` at the same time."""
-    sets = [word for x in bench.sizes(*LATER_OF_FAST) for word in ("--set", x)]
-    repeats = "1" if bench.is_tiny else "4"
-    command = [sys.executable, "-m", "league", "bench", "learner", "--preset", "fast", "--repeats", repeats, "--json"]
-    started = [subprocess.Popen([*command, *sets], stdout=subprocess.PIPE, text=True) for _ in range(count)]
-    names = ("play_steps_per_second", "learn_samples_per_second", "train_steps_per_second")
-    found = [json.loads(process.communicate()[0]) for process in started]
-    return [{name: x[name] for name in names} for x in found]
-
-
 def small_cards(bench: Bench) -> Pairs:
     """What `auto` and parts of a minibatch make of smaller cards; on a GPU measured with no more memory than these."""
     real = torch.cuda.get_device_properties(0).total_memory if bench.is_cuda else 0
@@ -315,26 +193,6 @@ def _with_little(bench: Bench, preset: str, sets: list[str]) -> Figures:
     except torch.OutOfMemoryError as error:
         return {"measured": f"out of memory: {str(error).splitlines()[0]}"}
     return {"train_steps_per_second": round(steps_per_update(config) / sum(found)), **bench.memory()}
-
-
-def tune(bench: Bench) -> Pairs:
-    """`league tune` for a minute: rows, threads and lanes, as a TOML file for --config."""
-    found = find_settings("fast", seconds=1.0 if bench.is_tiny else 60.0, overrides=bench.sizes())
-    yield "toml", found.toml
-    yield "trials", [trial.words + f": {trial.train_steps_per_second:,.0f} steps/s" for trial in found.trials]
-    yield "usual", asdict(found.usual)
-    yield "best", asdict(found.best)
-
-
-def parts(bench: Bench) -> Pairs:
-    """`beast` with minibatches in 1, 2, 4 and 8 parts: samples a second of learning, and the most memory."""
-    for count in (1, 2) if bench.is_tiny else (1, 2, 4, 8):
-        bench.forget_peak()
-        sets = (f"learner.accumulate={count}", "learner.epochs=1", f"learner.precision={precisions(bench)[-1]}")
-        config, collector, learner = bench.make("beast", *sets)
-        seconds = [bench.times(config, collector, learner, update)[1] for update in (1, 2, 3)]
-        rate = round(steps_per_update(config) / statistics.median(seconds[1:]))
-        yield f"{count}_parts", {"learn_samples_per_second": rate, **bench.memory()}
 
 
 def memory(bench: Bench) -> Pairs:
@@ -395,17 +253,11 @@ def compile_rates(bench: Bench) -> Pairs:
 
 
 SECTIONS = {
-    matrix_rate: 60,
     rates: 300,
     frozen: 120,
-    utilisation: 60,
     profile: 120,
     training: 330,
-    threads: 240,
-    side_by_side: 200,
     small_cards: 180,
-    tune: 150,
-    parts: 120,
     memory: 90,
     sweep: 240,
     compile_rates: 240,

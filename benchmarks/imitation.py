@@ -18,22 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import league
+from benchmarks.strength import COMMON, score
+from benchmarks.suite import Clock
 from league.envs import registry
-from league.training.run import Report
-
-COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
-
-
-class UntilTime:
-    """A callback that ends a run after some seconds of the process's CPU time."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.process_time() + seconds
-
-    def report(self, report: Report) -> bool:
-        """Looks at the clock after each update; False ends the run."""
-        del report
-        return time.process_time() < self._end
 
 
 def train(given: argparse.Namespace, seed: int, seconds: float, store: Path, begin_with: Path | None) -> dict[str, Any]:
@@ -41,18 +28,14 @@ def train(given: argparse.Namespace, seed: int, seconds: float, store: Path, beg
     sets = [*COMMON, "run.ladder_share=0", "env.threads=1", *given.sets]
     result = league.train(
         "10m", fresh=True, env=given.game, agent="small", seed=seed, device="cpu", overrides=sets, store=store,
-        begin_with=begin_with, callback=UntilTime(seconds),
+        begin_with=begin_with, callback=Clock(seconds / 60),
     )  # fmt: skip
     return {"steps": result.steps, "scores": scores(f"{result.run}@stopped", given, store)}
 
 
 def scores(agent: str, given: argparse.Namespace, store: Path) -> dict[str, float]:
     """The agent's score in % against each bot."""
-    found = {}
-    for bot in registry.spec(given.game, {}).bots:
-        played = league.evaluate(agent, f"bot:{bot}", given.judge, store=store, device="cpu")
-        found[bot] = round(100 * played.summary.score, 1)
-    return found
+    return {bot: score(agent, f"bot:{bot}", 100, store)[0] for bot in registry.spec(given.game, {}).bots}
 
 
 def tell(arm: str, seed: int, found: dict[str, Any]) -> None:
@@ -69,7 +52,6 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--judge", type=int, default=100, help="games against each bot")
     parser.add_argument("--set", dest="sets", action="append", default=[], help="settings of both runs, laid over all")
     given = parser.parse_args()
     for seed in given.seeds:

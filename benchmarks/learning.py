@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import league
+from benchmarks.strength import COMMON
 from league.snapshots.agent import Agent
 from league.store.rows import SnapshotRow
 from league.store.store import Store
@@ -126,7 +127,6 @@ TRIALS = {
     "cards-own": replace(CARDS, policy=str(EXAMPLES / "card_policy.py:CardPolicy"), config=EXAMPLES / "cards.toml"),
 }
 """By name; lab/experiments.md has what they came to."""
-COMMON = ("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2")
 
 
 def run_trial(name: str, seed: int, store: Path, overrides: list[str]) -> dict[str, Any]:

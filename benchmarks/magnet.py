@@ -19,11 +19,8 @@ import numpy as np
 import torch
 
 import league
-from league.arena.games import enter
-from league.envs import registry
-from league.maths.behaviour import behaviour
+from benchmarks.nashconv import behaviours
 from league.maths.nashconv import mixture, nash_conv, uniform
-from league.store.store import Store
 
 LAST = 10
 
@@ -32,17 +29,14 @@ def measure(env: str, seed: int, steps: int, sets: list[str]) -> dict[str, float
     """Trains a run and reads its last snapshots."""
     own = [f"run.total_steps={steps}", "run.allow_short=true", "run.evaluate_games=2", "env.threads=1", *sets]
     agent = "small" if env.startswith("openspiel:") else None
-    tree = registry.tree(enter(env) or env, {})
-    assert tree is not None, f"{env} has no small tree"
-    whole = nash_conv(tree, uniform(tree)).total
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "league.duckdb"
         run = league.train(
             "10m", fresh=True, store=store, env=env, agent=agent, seed=seed, device="cpu", overrides=own
         ).run
-        last = [f"{run}@{snapshot.step}" for snapshot in Store.open(store).snapshots(run)][-LAST:]
         torch.set_num_threads(1)
-        played = np.array([behaviour(league.load(name, store=store).policy, tree) for name in last])
+        _, played, tree = behaviours(store, run, LAST)
+    whole = nash_conv(tree, uniform(tree)).total
     left = [100 * nash_conv(tree, each).total / whole for each in played]
     mixed = 100 * nash_conv(tree, mixture(tree, played, np.full(len(played), 1 / len(played)))).total / whole
     figures = {"newest": left[-1], "mean": float(np.mean(left)), "mixture": float(mixed)}

@@ -16,7 +16,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,6 @@ from league.maths.nashconv import margins, mixture, nash_conv
 from league.snapshots.agent import load_policy
 from league.store.store import Store
 from league.types import SEATS, GameTree
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 COMMON = (
     "run.allow_short=true",
@@ -109,15 +106,13 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Name -> game and settings. Biased: Nash (1/16, 10/16, 5/16), OpenSpiel's `lp_solver_test.py`, payoffs over 50."""
 USUAL = ["rock-paper-scissors", "biased rock-paper-scissors", "kuhn"]
 """What needs nothing installed beside the library, and minutes."""
-CURVES = {"newest": (165, 30, 45), "uniform": (120, 120, 120), "nash": (25, 85, 155), "average": (225, 135, 0)}
+CURVES = {"newest": "#a51e2d", "uniform": "#787878", "nash": "#19559b", "average": "#e18700"}
 LABELS = {
     "newest": "newest snapshot",
     "uniform": "uniform mixture",
     "nash": "Nash mixture of all snapshots",
     "average": "mean of the last half of these mixtures",
 }
-INK, PAPER, GRID = (25, 25, 25), (255, 255, 255), (222, 222, 222)
-PANEL, GAP = (380, 300), 70
 
 
 class Point(NamedTuple):
@@ -143,10 +138,10 @@ def train(game: str, seed: int, store: Path, overrides: Sequence[str] = ()) -> s
     return league.train("smoke", env=env, seed=seed, overrides=sets, store=store).run
 
 
-def behaviours(store: Path, run: str) -> tuple[list[int], npt.NDArray[np.float64], GameTree]:
-    """Steps and behaviour strategies (K, I, A) of a run's snapshots, oldest first, and its game's tree."""
+def behaviours(store: Path, run: str, last: int = 0) -> tuple[list[int], npt.NDArray[np.float64], GameTree]:
+    """Steps and behaviour strategies (K, I, A) of a run's last snapshots (0: all), oldest first; its game's tree."""
     opened = Store.open(store)
-    rows = opened.snapshots(run)
+    rows = opened.snapshots(run)[-last:]
     env = settings.from_json(json.loads(opened.find_run(run).config)).env
     tree = registry.tree(env.name, env.options)
     assert tree is not None
@@ -170,56 +165,28 @@ def curve(steps: Sequence[int], strategies: npt.NDArray[np.float64], tree: GameT
     return points
 
 
-def draw(runs: Sequence[dict[str, object]]) -> Image:
+def draw(runs: Sequence[dict[str, Any]], out: Path) -> None:
     """A panel a game, two side by side: NashConv over steps, a line a seed and kind."""
-    from PIL import Image, ImageDraw
+    from matplotlib.figure import Figure
 
     games = [game for game in GAMES if any(run["game"] == game for run in runs)]
-    corners = [(GAP + i % 2 * (PANEL[0] + GAP), 105 + i // 2 * (PANEL[1] + 105)) for i in range(max(2, len(games)))]
-    right, bottom = (max(axis) + size for axis, size in zip(zip(*corners, strict=True), PANEL, strict=True))
-    image = Image.new("RGB", (right + 60, bottom + 55), PAPER)
-    pen = ImageDraw.Draw(image)
-    for i, (kind, colour) in enumerate(CURVES.items()):
-        x, y = corners[i % 2][0], 22 + 26 * (i // 2)
-        pen.line((x, y, x + 30, y), colour, width=3)
-        pen.text((x + 38, y), LABELS[kind], INK, font=_font(15), anchor="lm")
-    for game, corner in zip(games, corners, strict=False):
-        _panel(pen, game, [run for run in runs if run["game"] == game], corner)
-    return image
-
-
-def _panel(pen: object, game: str, runs: Sequence[dict[str, object]], corner: tuple[int, int]) -> None:
-    from PIL.ImageDraw import ImageDraw
-
-    assert isinstance(pen, ImageDraw)
-    left, top = corner
-    curves = [[Point(*point) for point in run["curve"]] for run in runs]  # type: ignore[attr-defined]
-    last = max(points[-1].steps for points in curves)
-    highest = max(getattr(point, kind) for points in curves for point in points for kind in CURVES)
-    unit = next(u for u in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0) if highest / u <= 8)
-    highest = unit * np.ceil(highest / unit)
-
-    def place(steps: float, value: float) -> tuple[float, float]:
-        return left + PANEL[0] * steps / last, top + PANEL[1] * (1 - value / highest)
-
-    pen.text((left, top - 14), f"{game}: NashConv", INK, font=_font(16), anchor="ls")
-    for value in np.arange(0, highest + unit / 2, unit):
-        pen.line((*place(0, value), *place(last, value)), GRID)
-        pen.text((left - 6, place(0, value)[1]), f"{value:g}", INK, font=_font(13), anchor="rm")
-    for share in (0.0, 0.5, 1.0):
-        pen.text(
-            (place(share * last, 0)[0], top + PANEL[1] + 8), f"{share * last:,.0f}", INK, font=_font(13), anchor="ma"
-        )
-    pen.text((left + PANEL[0] / 2, top + PANEL[1] + 28), "training steps", INK, font=_font(13), anchor="ma")
-    for kind, colour in CURVES.items():
-        for points in curves:
-            pen.line([place(point.steps, getattr(point, kind)) for point in points], colour, width=2)
-
-
-def _font(size: float) -> object:
-    from PIL import ImageFont
-
-    return ImageFont.load_default(size)
+    lines = -(-len(games) // 2)
+    figure = Figure(figsize=(9.0, 0.5 + 3.2 * lines), dpi=100, layout="constrained")
+    for place, game in enumerate(games, 1):
+        axes = figure.add_subplot(lines, 2, place)
+        curves = [[Point(*point) for point in run["curve"]] for run in runs if run["game"] == game]
+        for kind, colour in CURVES.items():
+            for number, points in enumerate(curves):
+                label = "" if number else LABELS[kind]
+                axes.plot([x.steps for x in points], [getattr(x, kind) for x in points], color=colour, label=label)
+        axes.set_title(f"{game}: NashConv", loc="left")
+        axes.set_xlabel("training steps")
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_ylim(bottom=0.0)
+        axes.grid(color="#dedede")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
+    figure.savefig(out)
 
 
 def main() -> None:
@@ -231,10 +198,10 @@ def main() -> None:
         "--set", action="append", default=[], dest="sets", help="a setting laid over all, as in `league`"
     )
     parser.add_argument("--out", type=Path, help="JSON file of all curves")
-    parser.add_argument("--png", type=Path, help="picture of them; needs Pillow")
+    parser.add_argument("--png", type=Path, help="picture of them; needs matplotlib")
     parser.add_argument("--redraw", type=Path, help="draw the curves of this JSON file instead of training")
     arguments = parser.parse_args()
-    runs = json.loads(arguments.redraw.read_text()) if arguments.redraw else []
+    runs: list[dict[str, Any]] = json.loads(arguments.redraw.read_text()) if arguments.redraw else []
     for game in [] if arguments.redraw else arguments.games:
         for seed in arguments.seeds:
             with tempfile.TemporaryDirectory() as folder:
@@ -249,7 +216,7 @@ def main() -> None:
             if arguments.out:
                 arguments.out.write_text(json.dumps(runs) + "\n")
     if arguments.png:
-        draw(runs).save(arguments.png)
+        draw(runs, arguments.png)
 
 
 if __name__ == "__main__":

@@ -11,38 +11,26 @@ are the process's on the CPU, in play and learning, evaluation left out.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from league import config as settings
-from league.arena.networks import architecture_of
-from league.config import updates
-from league.config.models import Config
-from league.envs import registry
-from league.play.evaluation import play
-from league.play.pairings import Contestant, Pairing
-from league.play.summaries import Summary, summarise
+import league
+from league.config.models import AgentConfig
+from league.play.summaries import Summary
 from league.policies.actor_critic import ActorCritic, ActorCriticState, Architecture
 from league.policies.kernels.attention import attend, rotated, turning
 from league.policies.opponent_encoder import OpponentEncoder
-from league.sessions.folders import begin_folder
-from league.sessions.settling import settle
-from league.sessions.wiring import lessons_of
-from league.store.folder import Folder
-from league.store.rows import RunRow
-from league.store.store import Store
-from league.training.loop import train
-from league.training.run import Callback, Counters, Report, Run
-from league.types import BOT_PREFIX, GameSpec, MatchBatch, Origin
+from league.training.run import Callback, Report, Start
+from league.types import BOT_PREFIX, GameSpec
 
 STAGE = "test50k"
 SETTINGS = [
@@ -57,9 +45,11 @@ SETTINGS = [
     "learner.device=cpu",
     "run.evaluate_every=0",
     "run.evaluate_games=2",  # the loop's own, after the last update; those compared here come afterwards
+    "run.anchor_games=0",
+    "run.ladder_share=0.0",
     "run.allow_short=true",
 ]
-BOTS = ("based", "random", "constant", "rusher")
+BOTS = ("bot:based", "bot:random", "bot:constant", "bot:rusher")
 
 
 @dataclass
@@ -180,7 +170,18 @@ class ReencodingActorCritic(ActorCritic):
         return WindowState(state.hidden, state.cell, state.memory)
 
 
-FORMS = {"streaming": ActorCritic, "re-encoding": ReencodingActorCritic}
+class StreamingActorCritic(ActorCritic):
+    """The library's network, whose frozen nets play one by one, as those of the other form must."""
+
+
+FORMS = {"streaming": StreamingActorCritic, "re-encoding": ReencodingActorCritic}
+
+
+def network(form: str, spec: GameSpec, agent: AgentConfig) -> ActorCritic:
+    """The network of a form, as `--policy` makes one."""
+    sizes = agent.model_dump(exclude={"policy"})
+    history = -(-sizes.pop("history_frames") // spec.ticks_per_step)
+    return FORMS[form](Architecture.of(spec, history_tokens=history, **sizes))
 
 
 class Stopwatch(Callback):
@@ -188,8 +189,11 @@ class Stopwatch(Callback):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.seconds = 0.0
+        self.seconds = self._started = 0.0
         self.steps = 0
+
+    def began(self, start: Start) -> None:
+        """From here on it counts."""
         self._started = time.process_time()
 
     def report(self, report: Report) -> None:
@@ -199,135 +203,31 @@ class Stopwatch(Callback):
         say(f"{self.name}: {report.steps:,} steps, {self.seconds:,.0f} s, {scores}")
 
 
-@dataclass
-class Trained:
-    """A final agent, and what it took."""
-
-    form: str
-    seed: int
-    policy: ActorCritic
-    steps: int
-    seconds: float
-
-
 def say(message: str) -> None:
     """One line on stderr, at once."""
     print(message, file=sys.stderr, flush=True)
 
 
-class Memory:
-    """A artifacts that keeps snapshots in memory and no state; see `league.training.run.ArtifactStore`."""
-
-    guests = ()
-    bots = ()
-
-    def __init__(self, name: str, rows: Folder) -> None:
-        self._name, self.rows = name, rows
-        self._frozen: dict[str, ActorCritic] = {}
-
-    def load_policy(self, agent_id: str) -> ActorCritic:
-        """One of the snapshots."""
-        return self._frozen[agent_id]
-
-    def add_snapshot(self, policy: ActorCritic, counters: Counters, return_size: float) -> str:
-        """A copy of the policy."""
-        agent_id = f"{self._name}@{counters.steps}"
-        self._frozen[agent_id] = copy.deepcopy(policy).requires_grad_(False)
-        return agent_id
-
-    def settle(self, *, wait: bool = True) -> None:
-        """Nothing is on its way to a disk."""
-
-    def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
-        """Ignored: nothing goes on from it."""
-
-    def close(self) -> None:
-        """The snapshots are kept."""
-
-    def write_evidence(self, evidence: Mapping[str, Any]) -> str:
-        """Ignored."""
-        return "what was seen is not kept"
-
-
-def train_form(form: str, seed: int, config: Config, spec: GameSpec) -> Trained:
-    """Trains one agent; snapshots stay in memory, the store in a folder that is gone afterwards."""
-    device = torch.device("cpu")
-    name = f"{form}-{seed}"
-    torch.manual_seed(seed)
-    policy = FORMS[form](architecture_of(config, spec)).to(device)
-    callback = Stopwatch(name)
-    fingerprint, game_id = settings.fingerprint(config), registry.game_id(spec.name, config.env.options)
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store.create(folder)
-        row = RunRow(
-            run=name,
-            game=spec.name,
-            game_id=game_id,
-            fingerprint=fingerprint,
-            seed=seed,
-            stage=STAGE,
-            config=json.dumps(settings.to_json(config)),
-        )
-        (store.path / name).mkdir()
-        rows = Folder(store.path / name, print)
-        begin_folder(rows, row, store.identity_of(row))
-        run = Run(
-            name=name,
-            config=config,
-            game_id=game_id,
-            seed=seed,
-            device=device,
-            policy=policy,
-            spec=spec,
-            make_batch=lambda rows: make_batch(config, rows),
-            make_stack=lambda: None,
-            artifacts=Memory(name, rows),
-            store=store,
-            callback=callback,
-            lessons=lessons_of(config),
-        )
-        train(run)
-    return Trained(form, seed, policy, callback.steps, callback.seconds)
-
-
-def make_batch(config: Config, rows: int) -> MatchBatch:
-    """A batch of the config's game."""
-    return registry.make(config.env.name, rows=rows, threads=config.env.threads, options=config.env.options)
-
-
-def meet(agent: Trained, opponents: Sequence[Contestant], games: int, config: Config) -> dict[str, Summary]:
-    """What the agent does against each opponent, by its id."""
-    me = Contestant(agent.form, agent.policy)
-    results = play(
-        lambda rows: make_batch(config, rows),
-        [Pairing(me, b, games, seed=len(opponents) * agent.seed + k) for k, b in enumerate(opponents)],
-        Origin("reencoding", ""),
-        update=0,
-    )
-    return {
-        b.agent_id: summarise([result for result in results if b.agent_id in result.agents], agent.form)
-        for b in opponents
-    }
-
-
 def compare(seeds: Sequence[int], steps: int, games: int, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Trains both forms on each seed and lets them play: a row a form and seed, then one a seed of the direct match."""
-    config, spec, _, _ = settle(STAGE, "fast", "brawl", None, [*SETTINGS, f"run.total_steps={steps}", *overrides])
-    updates.check(config)
-    bots = [Contestant(BOT_PREFIX + bot) for bot in BOTS]
+    sets = [*SETTINGS, f"run.total_steps={steps}", *overrides]
     rows: list[dict[str, Any]] = []
-    for seed in seeds:
-        agents = [train_form(form, seed, config, spec) for form in FORMS]
-        for agent in agents:
-            scores = {name: figures(summary) for name, summary in meet(agent, bots, games, config).items()}
-            rate = agent.steps / agent.seconds
-            row = {"form": agent.form, "seed": seed, "steps": agent.steps, "seconds": agent.seconds, "rate": rate}
-            rows.append({**row, "scores": scores})
+    with tempfile.TemporaryDirectory() as store:
+        for seed in seeds:
+            names = [f"{form}-{seed}" for form in FORMS]
+            for form, name in zip(FORMS, names, strict=True):
+                watch, policy = Stopwatch(name), {form: partial(network, form)}
+                call = {"env": "brawl", "run": name, "seed": seed, "policy": policy, "callback": watch}
+                league.train(STAGE, overrides=sets, fresh=True, store=store, **call)
+                met = {bot: league.evaluate(name, bot, games, seed=seed, device="cpu", store=store) for bot in BOTS}
+                scores = {bot: figures(found.summary) for bot, found in met.items()}
+                took = {"steps": watch.steps, "seconds": watch.seconds, "rate": watch.steps / watch.seconds}
+                rows.append({"form": form, "seed": seed, **took, "scores": scores})
+                say(json.dumps(rows[-1]))
+            direct = league.evaluate(*names, games, seed=seed, device="cpu", store=store).summary
+            a, b = FORMS
+            rows.append({"form": a, "seed": seed, "scores": {b: figures(direct)}})
             say(json.dumps(rows[-1]))
-        a, b = agents
-        direct = meet(a, [Contestant(b.form, b.policy)], games, config)
-        rows.append({"form": a.form, "seed": seed, "scores": {b.form: figures(direct[b.form])}})
-        say(json.dumps(rows[-1]))
     return rows
 
 
@@ -343,13 +243,16 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     def cell(score: dict[str, Any]) -> str:
         return f"{100 * score['score']:.0f} % [{100 * score['lower']:.0f}, {100 * score['upper']:.0f}]"
 
-    lines = [f"| form | seed | {' | '.join(BOTS)} | CPU seconds | steps/s |", "|---" * (len(BOTS) + 4) + "|"]
+    lines = [
+        f"| form | seed | {' | '.join(bot.removeprefix(BOT_PREFIX) for bot in BOTS)} | CPU seconds | steps/s |",
+        "|---" * (len(BOTS) + 4) + "|",
+    ]
     for form in FORMS:
         met = [row for row in rows if row["form"] == form and "seconds" in row]
         for row in met:
-            cells = " | ".join(cell(row["scores"][BOT_PREFIX + bot]) for bot in BOTS)
+            cells = " | ".join(cell(row["scores"][bot]) for bot in BOTS)
             lines.append(f"| {form} | {row['seed']} | {cells} | {row['seconds']:,.0f} | {row['rate']:,.0f} |")
-        scores = [[row["scores"][BOT_PREFIX + bot]["score"] for row in met] for bot in BOTS]
+        scores = [[row["scores"][bot]["score"] for row in met] for bot in BOTS]
         means = " | ".join(f"{100 * sum(of) / len(of):.0f} %" for of in scores)
         seconds, rate = (sum(row[key] for row in met) / len(met) for key in ("seconds", "rate"))
         lines.append(f"| {form} | mean | {means} | {seconds:,.0f} | {rate:,.0f} |")

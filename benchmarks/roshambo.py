@@ -60,7 +60,6 @@ def main() -> None:
     parser.add_argument("agents", nargs="*")
     parser.add_argument("--store", type=Path, default=Path("runs/league.duckdb"))
     parser.add_argument("--games", type=int, default=10, help="of each pair; an even number")
-    parser.add_argument("--greedy", action="store_true", help="agents play their likeliest throw")
     arguments = parser.parse_args()
     name = enter(GAME) or ""
     bots = [BOT_PREFIX + bot for bot in registry.spec(name, {}).bots if bot.startswith(PREFIX)]
@@ -73,7 +72,7 @@ def main() -> None:
         own = sides[number] if store is None else find_agent(store, agent)
         meeting = gather(store, (own, *sides), GAME, "cpu")
         pairings = [(0, 1 + i, arguments.games, 1 + i) for i in range(len(sides))]
-        results = play_pairings(meeting, pairings, run="roshambo", update=0, greedy=arguments.greedy)
+        results = play_pairings(meeting, pairings, run="roshambo", update=0, greedy=False)
         paid = returns_of(results, own.agent_id)
         print(line(own.label.removeprefix(BOT_PREFIX), paid, shown), flush=True)
         if store is not None:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import league
-from benchmarks import roshambo
+from benchmarks import roshambo, strength
 from benchmarks.learning import EXAMPLES, training_minutes
 from league.arena.agents import Named, find_agent, gather, play_pairings
 from league.envs.brawl import styles
@@ -123,7 +123,7 @@ TRIALS = {
     ),
 }
 COMMON = (
-    *("env.strict_masks=false", "run.checkpoint_minutes=600", "run.evaluate_every=0", "run.evaluate_games=2"),
+    *strength.COMMON,
     *("run.anchor_games=0", "run.ladder_share=0.0", "run.allow_short=true"),
 )
 

@@ -7,20 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import gpu
+from benchmarks.gpu_bench import Bench, Pairs
 from benchmarks.gpu_page import GOALS, page
-from benchmarks.gpu_speed import flops
 from league.errors import UsageError
-from league.policies.actor_critic import ActorCritic, Architecture
-from league.types import ActionSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-NEED_CUDA = {"graphs", "failed_capture", "moving", "side_by_side", "memory", "compile_rates"}
+NEED_CUDA = {"graphs", "failed_capture", "moving", "memory", "compile_rates"}
 """Sections that a CPU cannot do."""
 
 
@@ -44,17 +40,27 @@ def test_every_section_runs_at_toy_sizes(tmp_path: Path) -> None:
     assert text.count("not measured: no CUDA") == sum(goal.section in skipped for goal in GOALS)
 
 
-def test_a_section_that_fails_or_takes_too_long_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_a_section_that_fails_or_takes_too_long_leaves_the_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its error stands in its figures, beside what it had; a later call does it again, and keeps what is done."""
-    done = {"matrix_rate": {"bf16_tflops": 7.5}}
+    done = {"rates": {"a_figure": 7.5}}
     (tmp_path / "gpu.json").write_text(json.dumps({"bench": "gpu", **gpu.head(True), "sections": done}))
-    first = gpu.run_all(tmp_path, ["utilisation"], 600.0, True)["sections"]
-    assert first["utilisation"]["failed"] == "KeyError: 'rates'" and first["utilisation"]["forward_flops"] > 0
-    again = gpu.run_all(tmp_path, ["tune"], 600.0, True, limit=0.2)["sections"]
-    assert again["tune"]["failed"] == "it took more than its 0.2 s"
-    assert list(again) == ["matrix_rate", "utilisation", "tune"] and again["matrix_rate"] == done["matrix_rate"]
+
+    def broken(bench: Bench) -> Pairs:
+        yield "found", 1
+        raise ValueError("it")
+
+    monkeypatch.setitem(gpu.NAMES, "threads", broken)
+    gpu.section(tmp_path, "threads", True)
+    kept = json.loads((tmp_path / "threads.part.json").read_text())
+    assert kept == {"found": 1, "failed": "ValueError: it"}
+    monkeypatch.delitem(gpu.NAMES, "threads")
+    again = gpu.run_all(tmp_path, ["sweep"], 600.0, True, limit=0.2)["sections"]
+    assert again["sweep"]["failed"] == "it took more than its 0.2 s"
+    assert list(again) == ["rates", "sweep"] and again["rates"] == done["rates"]
     assert json.loads((tmp_path / "gpu.json").read_text())["sections"] == again
-    assert "- bf16 tflops: 7.5" in (tmp_path / "gpu.md").read_text()
+    assert "- a figure: 7.5" in (tmp_path / "gpu.md").read_text()
     assert gpu.run_all(tmp_path, [], 1.0, True)["sections"] == again, "no section has a limit that fits"
     with pytest.raises(UsageError, match="give another folder"):
         gpu.run_all(tmp_path, [], 1.0, False)
@@ -80,16 +86,3 @@ def test_the_page_says_which_goals_are_reached() -> None:
     ):
         assert line in text.splitlines(), line
     assert "not so: is in turn | **missed**" in page({**found, "sections": {"lanes": lanes}}, {"lanes": ""})
-
-
-@pytest.mark.parametrize("encoder", [True, False])
-def test_counted_operations_are_those_of_the_matrix_products(encoder: bool) -> None:
-    """A full memory's step does the counted operations, by torch's own count of its matrix products and attention."""
-    a = Architecture(
-        64, (32, 64), ActionSpec("multi_binary", (2,) * 10), encoder, 3, 4, 64, 96, 30, 8, 48, 80, (40, 24)
-    )
-    policy = ActorCritic(a).double()  # float64 goes through the products that torch counts
-    state, obs = policy.initial_state(5), torch.randn(5, 64, dtype=torch.float64)
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # torch counts no fused attention
-        policy.step(obs, state)
-    assert sum(flops(a).values()) == counter.get_total_flops() / 5

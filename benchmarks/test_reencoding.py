@@ -119,6 +119,7 @@ def test_every_parameter_gets_a_gradient(reencoding: Any) -> None:
     assert not [n for n, p in policy.named_parameters() if p.grad is None or p.grad.norm() <= 1e-7]
 
 
+@pytest.mark.slow
 def test_the_comparison_trains_both_forms_and_lets_them_meet(reencoding: Any) -> None:
     """At the smallest size: both learn from play against frozen copies of themselves, and every cell has a score."""
     tiny = ["env.rows=8", "learner.rollout_steps=8", "learner.epochs=1", "pool.snapshot_every=64"]

@@ -28,12 +28,7 @@ from league.arena.networks import architecture_of
 from league.envs import registry
 from league.policies.actor_critic import ActorCritic
 
-SMALL = (
-    *("agent.opponent_encoder=false", "agent.observation_width=64"),
-    *("agent.lstm_size=128", "agent.head_sizes=[64, 64]"),
-)
-"""The small agent, [agents.small]."""
-MINIBATCH, STEPS_EACH, ROLLOUTS = 512, 2, 40
+MINIBATCH, STEPS_EACH, RATE, ROLLOUTS = 512, 2, 2e-3, 40
 LEFT = ((0, 3), (4, 7), (8, 13))
 """Moves that are left, from and to."""
 Data = tuple[Tensor, Tensor, npt.NDArray[np.int64]]
@@ -109,15 +104,15 @@ def finish(begin: Any, rng: np.random.Generator) -> float:
     return float(state.returns()[who])
 
 
-def measure(game: str, num: int, rate: float, sets: Sequence[str], seed: int) -> dict[str, Any]:
+def measure(game: str, num: int, sets: Sequence[str], seed: int) -> dict[str, Any]:
     """Trains and measures; what is printed."""
     env = enter(f"openspiel:{game}")
-    config = curriculum.at_step(load_settings(env=env, overrides=[*SMALL, *sets])[0], 0)
+    config = curriculum.at_start(load_settings(env=env, overrides=["agent=small", *sets])[0])
     torch.manual_seed(seed)
     net = ActorCritic(architecture_of(config, registry.spec(config.env.name, config.env.options)))
     obs, outcome, _ = matches(config.env.name, num, seed)
     test = matches(config.env.name, 1000, seed + 1)
-    optimizer = torch.optim.Adam(net.parameters(), rate, eps=config.learner.adam_epsilon)
+    optimizer = torch.optim.Adam(net.parameters(), RATE, eps=config.learner.adam_epsilon)
     order = torch.randperm(len(obs)).split(MINIBATCH)
     began, found = time.process_time(), list[dict[str, float]]()
     for number, index in enumerate(order, 1):
@@ -137,14 +132,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--game", default="clobber")
     parser.add_argument("--matches", type=int, default=20_000)
-    parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ceiling", action="store_true")
     parser.add_argument("--set", dest="sets", nargs="*", default=[])
     given = parser.parse_args()
     if given.ceiling:
         print(json.dumps({"game": given.game, "ceiling": ceiling(given.game, 120, given.seed)}), flush=True)
-    print(json.dumps(measure(given.game, given.matches, given.rate, given.sets, given.seed)), flush=True)
+    print(json.dumps(measure(given.game, given.matches, given.sets, given.seed)), flush=True)
 
 
 if __name__ == "__main__":

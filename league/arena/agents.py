@@ -239,23 +239,30 @@ def store_for(store: str | Path, *names: str, say: Callable[[str], None] | None 
     return Store.open(store, say) if needs or Store.is_there(store) else None
 
 
-def meet(
-    store: Store | None,
-    a: str,
-    against: str,
-    env: object,
-    device: str,
-    say: Callable[[str], None] | None = None,
-    given: Given = NOTHING,
-) -> Meeting:
-    """Finds and loads both agents, and the game that both play as this league has it.
+@dataclass(frozen=True)
+class Where:
+    """What a call says of the game, the custom parts, the device and the store of its agents, as of `evaluate`."""
 
-    say: is told where the game, or a custom part, is not what an agent began with. given: the parts named now.
+    env: object
+    bots: object
+    policy: object
+    device: str
+    store: str | Path
+    say: Callable[[str], None] | None
 
-    Raises:
-        UsageError, SnapshotError: as `evaluate`.
-    """
-    return gather(store, (find_agent(store, a), find_agent(store, against)), env, device, say, given)
+    def open(self, *names: str) -> Store | None:
+        """As `store_for`."""
+        return store_for(self.store, *names, say=self.say)
+
+    def gather(self, opened: Store | None, *names: str) -> Meeting:
+        """Finds and loads the agents, and the game that all play as this league has it.
+
+        Raises:
+            UsageError, SnapshotError: as `evaluate`.
+        """
+        given = enter_parts(self.bots, policy=self.policy, say=self.say)
+        named = tuple(find_agent(opened, name) for name in names)
+        return gather(opened, named, self.env, self.device, self.say, given)
 
 
 def gather(
@@ -269,7 +276,8 @@ def gather(
 ) -> Meeting:
     """Loads the agents, and the game that all play as this league has it.
 
-    say, given: as for `meet`. game: the one that they must play, registered; None: theirs.
+    say: is told where the game, or a custom part, is not what an agent began with. given: the parts named now. game:
+    the one that they must play, registered; None: theirs.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.
@@ -305,11 +313,6 @@ def check_different(a: str, b: str, meeting: Meeting) -> None:
     first, second = meeting.sides
     if first.agent_id == second.agent_id:
         raise UsageError(f"{a} and {b} are the same agent ({first.label}); name two different ones")
-
-
-def play_meeting(meeting: Meeting, games: int, *, seed: int, run: str, update: int, greedy: bool) -> list[MatchResult]:
-    """Plays `games` of the first side against the second (`play_pairings`)."""
-    return play_pairings(meeting, [(0, 1, games, seed)], run=run, update=update, greedy=greedy)
 
 
 @phase("meet")

@@ -27,29 +27,13 @@ NOBODY = "import:person"
 
 
 class SeatPlayer(Protocol):
-    """Who decides for a seat."""
+    """Who decides for a seat: an `Agent`, or a bot."""
 
-    def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
-        """The action (A,) for what its seat sees and may do."""
+    def act(self, obs: FloatArray, mask: Mask | None, *, greedy: bool = False) -> npt.NDArray[Any]:
+        """The action (A,) for what its seat sees and may do; a network's likeliest one if `greedy`."""
 
     def watch(self, obs: FloatArray) -> None:
         """What its seat sees while it waits on, in a game in turns."""
-
-
-class NetPlayer:
-    """A network in a seat."""
-
-    def __init__(self, agent: Agent, seed: int, *, greedy: bool) -> None:
-        self._agent, self._greedy = agent, greedy
-        agent.reset(seed)
-
-    def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
-        """See `SeatPlayer.act`."""
-        return self._agent.act(obs, mask, greedy=self._greedy)
-
-    def watch(self, obs: FloatArray) -> None:
-        """See `SeatPlayer.watch`."""
-        self._agent.watch(obs)
 
 
 class BotPlayer:
@@ -66,7 +50,7 @@ class BotPlayer:
         rows = forfeited_rows(self._state)
         return rows is not None and bool(rows[0])
 
-    def act(self, obs: FloatArray, mask: Mask | None) -> npt.NDArray[Any]:
+    def act(self, obs: FloatArray, mask: Mask | None, *, greedy: bool = False) -> npt.NDArray[Any]:
         """See `SeatPlayer.act`."""
         seen, legal = torch.tensor(obs)[None], None if mask is None else torch.tensor(mask)[None]
         actions, _, _ = self._bot.step(seen, self._state, mask=legal, generator=self._generator)
@@ -102,7 +86,8 @@ class Bout:
                 self.batch.controllers[0, seat] = spec.bots.index(named.agent_id.removeprefix(BOT_PREFIX))
             elif named is not None:
                 manifest, net = meeting.nets[named.agent_id]
-                player = NetPlayer(Agent(net, manifest), seed, greedy=greedy)
+                player = agent = Agent(net, manifest)
+                agent.reset(seed)
             self._players.append(player)
         self.batch.reset(seed)
         self.tape = Tape(self.batch, 0)
@@ -126,7 +111,7 @@ class Bout:
         for seat, player in enumerate(self._players):
             if player is not None and deciding[seat]:
                 mask = None if batch.mask is None else batch.mask[0, seat]
-                batch.actions[0, seat] = player.act(batch.obs[0, seat], mask)
+                batch.actions[0, seat] = player.act(batch.obs[0, seat], mask, greedy=self.greedy)
         self.tape.before()
         batch.step()
         self.tape.after()

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from league.arena import pages, replays
-from league.arena.agents import check_seed, find_agent, gather, store_for
+from league.arena.agents import Where, check_seed
 from league.arena.frames import Course
 from league.arena.human import Ended, HumanMatch
-from league.arena.parts import enter as enter_parts
 from league.arena.templates import filled
 from league.errors import DEFAULT_STORE, LeagueError, UsageError, one_line
 from league.store.files import check_new
@@ -94,7 +93,7 @@ class Server(ThreadingHTTPServer):
                     self.problem = error
                     raise
                 finally:
-                    threading.Timer(GRACE_SECONDS, self.shutdown).start()
+                    self.end_soon()
             found["choices"] = match.choices()
             if self.ended is not None:
                 reason = one_line(self.ended.end_reason).replace("_", " ")
@@ -102,6 +101,10 @@ class Server(ThreadingHTTPServer):
                 found["ending"] = f"{won} ({reason})"
                 found["stored"] = f"stored as {self.ended.run}" if self.ended.run else "not stored"
             return found
+
+    def end_soon(self) -> None:
+        """Ends the server once the last reply was fetched."""
+        threading.Timer(GRACE_SECONDS, self.shutdown).start()
 
     def _told(self) -> dict[str, Any]:
         match = self.match
@@ -149,10 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
             code, found = 400, {"error": one_line(" ".join(str(error).split()))}
             if isinstance(error, LeagueError) and not isinstance(error, UsageError):
                 self.server.problem = error
-                threading.Timer(GRACE_SECONDS, self.server.shutdown).start()
+                self.server.end_soon()
         except BaseException as error:
             self.server.problem = error
-            threading.Timer(GRACE_SECONDS, self.server.shutdown).start()
+            self.server.end_soon()
             code, found = 500, {"error": "the match has broken off; see the command's own words"}
         self._send(code, "application/json", json.dumps(found, allow_nan=False).encode())
 
@@ -225,10 +228,8 @@ def play(
         check_new(path, "--out")
     chosen = secrets.randbelow(2**31) if seed is None else seed
     check_seed(chosen)
-    opened = store_for(store, agent, say=say)
-    given = enter_parts(bots, policy=policy, say=say)
-    meeting = gather(opened, (find_agent(opened, agent),), env, device, say, given)
-    match = HumanMatch(meeting, seat, chosen, greedy=greedy, name=name)
+    where = Where(env, bots, policy, device, store, say)
+    match = HumanMatch(where.gather(where.open(agent), agent), seat, chosen, greedy=greedy, name=name)
 
     def finish() -> Ended:
         ended = match.ended(store, say)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from league.arena.agents import Meeting, Named, play_pairings
+from league.arena.agents import Meeting, Named, Where, play_pairings
 from league.arena.entrants import enter
 from league.errors import CodeError, LeagueError
 from league.play.summaries import num_rows
@@ -40,16 +40,16 @@ PlayPairings = Callable[..., list[MatchResult]]
 class PlayerActor(ClusterActor):
     """Plays pairings of a tournament.
 
-    words: keywords of `league.arena.entrants.enter`, which names each agent by itself.
+    agents: each named by itself. where: the fields of a `Where`, but `say`.
     """
 
-    def __init__(self, folder: str, words: dict[str, Any]) -> None:
+    def __init__(self, folder: str, agents: list[str], where: dict[str, Any]) -> None:
         super().__init__(folder)
-        self._words = words
+        self._agents, self._where = agents, Where(**where, say=None)
 
     @cached_property
     def _meeting(self) -> Meeting:
-        return enter(**self._words)[1]
+        return enter(self._agents, where=self._where)[1]
 
     def play(self, pairings: Pairings, run: str, update: int, greedy: bool) -> str:
         """Plays (A, B, games, seed) each; as JSON the matches, or `error`: an exception would be pickled."""
@@ -61,21 +61,21 @@ class PlayerActor(ClusterActor):
 
 
 @contextmanager
-def players(address: str, words: dict[str, Any], meeting: Meeting) -> Iterator[PlayPairings]:
+def players(address: str, where: Where, meeting: Meeting) -> Iterator[PlayPairings]:
     """What plays pairings as `play_pairings` does, on all cores of a cluster.
 
     Args:
         address: the cluster's, or `local`.
-        words: `env`, `own_bots`, `policy`, `device` and `store`, as of `league.arena.entrants.enter`.
+        where: what the call says of them.
         meeting: the agents.
 
     Raises:
         UsageError: as `connected`, `absolute`, `nodes_of` and `need_store`.
     """
-    code = {name: absolute(words[name]) for name in ("env", "own_bots", "policy")}
-    store = store_folder(words["store"]).absolute()
+    code = {name: absolute(getattr(where, name)) for name in ("env", "bots", "policy")}
+    store = store_folder(where.store).absolute()
     agents = [_name_of(named) for named in meeting.sides]
-    words = {**code, "device": words["device"], "store": str(store), "agents": agents}
+    told = {**code, "device": where.device, "store": str(store)}
     with connected(address, [Room(1.0, 0.0)]) as ray:
         from ray.util import ActorPool
 
@@ -84,7 +84,7 @@ def players(address: str, words: dict[str, Any], meeting: Meeting) -> Iterator[P
         need_store(nodes, store)
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
-        pool = ActorPool([actor.remote(os.getcwd(), words) for _ in range(max(1, cores))])
+        pool = ActorPool([actor.remote(os.getcwd(), agents, told) for _ in range(max(1, cores))])
 
         def play(meeting: Meeting, pairings: Pairings, *, run: str, update: int, greedy: bool) -> list[MatchResult]:
             parts = [part for k in range(PARTS) if (part := pairings[k::PARTS])]

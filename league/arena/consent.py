@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from league.errors import LeagueError, StoreError
+from league.errors import LeagueError, StoreError, one_line, plain
 from league.runtime.disk import write_atomic
 from league.store.locks import held
 from league.types import Source
@@ -26,6 +26,8 @@ MAX_BYTES = 2**24
 MAX_ENTRIES = 10_000
 """Beyond these the oldest are dropped."""
 LOCK_SECONDS = 10.0
+MOST_LETTERS = 1_000
+"""Of an address that is shown."""
 
 
 class Consent(FrozenModel):
@@ -83,9 +85,16 @@ def is_named(game: str, source: Source, file: str = "", kind: Kind = "game") -> 
     return _entry(game, source, file, kind) in named(kind)
 
 
-def is_address_named(source: Source, kind: Kind = "game") -> bool:
-    """Whether this user has named this address, with any hash."""
-    return any(entry.address == source.address for entry in named(kind))
+def refusal(source: Source, kind: Kind = "game") -> str:
+    """Why code that is not named as it is now does not run, and before which option it would."""
+    if any(entry.address == source.address for entry in named(kind)):
+        return "has changed since you named it; look at it, and to run it as it is now"
+    return "was never named here by you; its code runs only if you do: if you trust it,"
+
+
+def spelt(text: str) -> str:
+    """What a store or a manifest says, as it can be shown in a line."""
+    return plain(one_line(text)[:MOST_LETTERS])
 
 
 def address_of(game: str) -> str:

@@ -42,13 +42,13 @@ def options_of(config: Config, lesson: LessonConfig) -> dict[str, Any]:
         return registry.check_options(config.env.name, {**config.env.options, **lesson.options})
 
 
-def at_step(config: Config, steps: int) -> Config:
-    """The settings of a run without a curriculum whose game is the one that training rows play at a step.
+def at_start(config: Config) -> Config:
+    """The settings of a run without a curriculum whose game is the one that training rows play at first.
 
     Raises:
         ConfigError: as `completed`.
     """
-    begun = [lesson for lesson in config.env.curriculum if lesson.begins <= steps]
+    begun = [lesson for lesson in config.env.curriculum if lesson.begins == 0]
     options = options_of(config, begun[-1]) if begun else config.env.options
     env = config.env.model_copy(update={"options": options, "curriculum": ()})
     return config.model_copy(update={"env": env})

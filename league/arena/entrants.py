@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from league.arena.agents import Meeting, Named, find_agent, gather, store_for
+from league.arena.agents import Meeting, Named, Where, find_agent, gather
 from league.arena.parts import enter as enter_parts
 from league.arena.program_parts import SUBMISSION, is_submission
 from league.errors import UsageError
@@ -24,17 +24,12 @@ def enter(
     bots: bool = False,
     between: Sequence[str] = (),
     *,
-    env: object,
-    own_bots: object,
-    policy: object,
-    device: str,
-    store: str | Path,
-    say: Callable[[str], None] | None = None,
+    where: Where,
 ) -> tuple[Store | None, Meeting]:
     """The store, and the loaded entrants of a tournament; the arguments are those of `tournament`."""
-    opened = store_for(store, *agents, *between, *([f"{run}@" for run in runs]), say=say)
-    own = enter_parts(own_bots, policy=policy, say=say)
-    load = partial(gather, opened, env=env, device=device, say=say, given=own)
+    opened = where.open(*agents, *between, *([f"{run}@" for run in runs]))
+    own = enter_parts(where.bots, policy=where.policy, say=where.say)
+    load = partial(gather, opened, env=where.env, device=where.device, say=where.say, given=own)
     named = [*agents, *(BOT_PREFIX + part.name for part in own.parts if part.kind == "bot")]
     return opened, _enter(opened, named, runs, newest, bots, load)
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from league.arena.agents import find_agent, gather, store_for
-from league.arena.parts import enter as enter_parts
+from league.arena.agents import Where, find_agent
 from league.envs import registry
 from league.errors import DEFAULT_STORE, ConfigError, UsageError
 from league.maths.behaviour import behaviour
@@ -59,11 +58,11 @@ def nashconv(
         UsageError: no such agent, a bot, which tells no probabilities, or a game without a tree.
         StoreError, SnapshotError: as `league.evaluate`.
     """
-    opened = store_for(store, agent, say=say)
-    named = find_agent(opened, agent)
+    where = Where(env, None, policy, "cpu", store, say)
+    named = find_agent(opened := where.open(agent), agent)
     if named.folder is None:
         raise UsageError(f"agent {agent!r}: a bot tells no probabilities; name a run, a snapshot or a folder")
-    meeting = gather(opened, (named,), env, "cpu", say, enter_parts(policy=policy))
+    meeting = where.gather(opened, agent)
     game = meeting.game
     try:
         tree = registry.tree(game.name, game.options)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from league.arena.agents import check_different, check_seed, introduce, meet, play_pairings, store_for
+from league.arena.agents import Where, check_different, check_seed, introduce, play_pairings
 from league.arena.cluster import players, shares
-from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.errors import DEFAULT_STORE
 from league.play.summaries import Summary, check_games, summarise
@@ -89,8 +88,9 @@ def evaluate(
     """
     check_games(games)
     check_seed(seed)
-    opened = store_for(store, a, against, say=say)
-    meeting = meet(opened, a, against, env, device, say, enter_parts(bots, policy=policy, say=say))
+    where = Where(env, bots, policy, device, store, say)
+    opened = where.open(a, against)
+    meeting = where.gather(opened, a, against)
     first, second = meeting.sides
     check_different(a, against, meeting)
     if say is not None:
@@ -99,8 +99,7 @@ def evaluate(
     with ExitStack() as stack:
         how, pairings = play_pairings, [(0, 1, games, seed)]
         if on is not None:
-            words = {"env": env, "own_bots": bots, "policy": policy, "device": device, "store": store}
-            how, pairings = stack.enter_context(players(on, words, meeting)), shares(games, seed)
+            how, pairings = stack.enter_context(players(on, where, meeting)), shares(games, seed)
         rows = None if opened is None else stack.enter_context(opened.evaluations())
         results = how(meeting, pairings, run=name, update=0, greedy=greedy)
         if rows is not None:

@@ -51,8 +51,6 @@ def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
         raise UsageError(f"start={start:g}: must be 0 or more seconds; pass another --start")
     if start and out.suffix == SUFFIX:
         raise UsageError(f"start={start:g}: a {SUFFIX} holds the whole match; leave --start out")
-    if out.suffix not in SIZES:
-        return
     if out.suffix == ".mp4":
         _ffmpeg()
 
@@ -155,19 +153,8 @@ def _write_mp4(pictures: Sequence[Picture] | Strip, out: Path, picture_seconds: 
     high, wide = (n - n % 2 for n in pictures[0].shape[:2])
     words = [_ffmpeg(), "-hide_banner", "-loglevel", "error", "-nostdin", "-f", "rawvideo", "-pix_fmt", "rgb24"]
     words += ["-s", f"{wide}x{high}", "-r", f"{times / picture_seconds:.6g}", "-i", "-", "-an", "-c:v", "libx264"]
-    words += [
-        "-pix_fmt",
-        "yuv420p",
-        "-crf",
-        "20",
-        "-preset",
-        "veryfast",
-        "-movflags",
-        "+faststart",
-        "-f",
-        "mp4",
-        str(out),
-    ]
+    words += ["-pix_fmt", "yuv420p", "-crf", "20", "-preset", "veryfast"]
+    words += ["-movflags", "+faststart", "-f", "mp4", str(out)]
     with tempfile.TemporaryFile() as errors, subprocess.Popen(words, stdin=subprocess.PIPE, stderr=errors) as process:
         assert process.stdin is not None
         try:

@@ -119,13 +119,6 @@ def _folder_of(store: Store, agent_id: str) -> Path | None:
     return None
 
 
-def how_drawn(game: str) -> str:
-    """`shapes`, `pictures` or `words`: what of a game can be shown."""
-    if appearance.drawer(game) is not None:
-        return "shapes"
-    return "pictures" if appearance.renderer(game) is not None else "words"
-
-
 @phase("film")
 def course_of(
     playback: Playback, nets: Insights | None = None, most: int | None = None, how: Mapping[str, Any] | None = None

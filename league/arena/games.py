@@ -15,6 +15,7 @@ from types import ModuleType
 
 from league import config as settings
 from league.arena import consent, curriculum
+from league.arena.consent import spelt
 from league.arena.fitting import check_mix, default_layer, describe
 from league.config import Layer, updates
 from league.config.models import Config
@@ -25,8 +26,6 @@ from league.errors import ConfigError, LeagueError, UsageError, one_line, plain,
 from league.types import Source
 
 Say = Callable[[str], None]
-MOST_LETTERS = 1_000
-"""Of an address that is shown."""
 
 
 def enter(env: object, say: Say | None = None) -> str | None:
@@ -121,7 +120,7 @@ def find_again(name: str, then: Source, whose: str, env: object = None, say: Say
         given = enter(env, say)
         if given != name:
             raise UsageError(
-                f"env={_shown(env)}: is the game {given}, and {whose} plays {_told(name)}; leave --env out"
+                f"env={_shown(env)}: is the game {given}, and {whose} plays {spelt(name)}; leave --env out"
             )
     elif not registry.is_known(name):
         _open_named(name, then, whose)
@@ -141,17 +140,17 @@ def difference(name: str, then: Source, whose: str) -> str:
         return ""
     if not now.address:
         return (
-            f"game {_told(name)}: {whose} had it from {_told(then.address)}; it is the one registered in this process"
+            f"game {spelt(name)}: {whose} had it from {spelt(then.address)}; it is the one registered in this process"
         )
     if then.sha256 != now.sha256:
-        marks = f"sha256 {_told(then.sha256[:12] or 'unknown')}, now {now.sha256[:12] or 'unknown'}"
-        return f"game {_told(name)}: {_told(now.address)} is not what {whose} began with ({marks})"
+        marks = f"sha256 {spelt(then.sha256[:12] or 'unknown')}, now {now.sha256[:12] or 'unknown'}"
+        return f"game {spelt(name)}: {spelt(now.address)} is not what {whose} began with ({marks})"
     if then.address != now.address:
         return (
-            f"game {_told(name)}: it came from {_told(then.address)} and now comes from {_told(now.address)}, unchanged"
+            f"game {spelt(name)}: it came from {spelt(then.address)} and now comes from {spelt(now.address)}, unchanged"
         )
-    before, after = (_told(source.version or "unknown") for source in (then, now))
-    return f"game {_told(name)}: {_told(now.address)} is of version {after}, and was of {before}"
+    before, after = (spelt(source.version or "unknown") for source in (then, now))
+    return f"game {spelt(name)}: {spelt(now.address)} is of version {after}, and was of {before}"
 
 
 def load_settings(
@@ -166,7 +165,7 @@ def load_settings(
     """The settings of a call, as `league.config.load` has them, for any game; its options are checked and completed.
 
     A game that the hyperparameter source does not know brings its `DEFAULTS`. What these leave out follows from its
-    spec (`league.arena.sizes`).
+    spec (`league.arena.fitting`).
 
     Returns:
         The settings, and a sentence that says what follows from the spec; empty where nothing does.
@@ -200,7 +199,7 @@ def _open_named(name: str, then: Source, whose: str) -> None:
     Raises:
         UsageError: he has not, or it is gone.
     """
-    again = f"pass --env {_told(then.address)}"
+    again = f"pass --env {spelt(then.address)}"
     try:
         address = parse(then.address) if then.address else None
         found = None if address is None or address.kind == "name" else locate(address)
@@ -208,7 +207,7 @@ def _open_named(name: str, then: Source, whose: str) -> None:
         found = None
     except ConfigError as error:
         raise UsageError(
-            f"{whose}: its game {_told(name)} came from {_told(then.address)}, which cannot be used: {error}"
+            f"{whose}: its game {spelt(name)} came from {spelt(then.address)}, which cannot be used: {error}"
         ) from None
     found = found or _named_elsewhere(name, then)
     if found is None:
@@ -217,21 +216,16 @@ def _open_named(name: str, then: Source, whose: str) -> None:
         elif address is not None and address.kind == "name":
             reason = "is not installed here; install what brings it, or pass --env ADDRESS"
         else:
-            reason = f"came from {_told(then.address)}, which is gone; put it back, or pass --env with where it is now"
-        raise UsageError(f"{whose}: its game {_told(name)} {reason}")
+            reason = f"came from {spelt(then.address)}, which is gone; put it back, or pass --env with where it is now"
+        raise UsageError(f"{whose}: its game {spelt(name)} {reason}")
     if not consent.is_named(name, found.source, _file_of(found)):
-        if consent.is_address_named(found.source):
-            reason = "has changed since you named it; look at it, and to run it as it is now"
-        else:
-            reason = "was never named here by you; its code runs only if you do: if you trust it,"
-        raise UsageError(
-            f"{whose}: its game {_told(name)} comes from {_told(found.source.address)}, which {reason} {again}"
-        )
+        where, why = spelt(found.source.address), consent.refusal(found.source)
+        raise UsageError(f"{whose}: its game {spelt(name)} comes from {where}, which {why} {again}")
     own = _open(found)
     if own != name:
         raise UsageError(
-            f"{whose}: its game {_told(name)} came from {_told(found.source.address)}, which has the game {own} now;"
-            f" pass the --env of {_told(name)}"
+            f"{whose}: its game {spelt(name)} came from {spelt(found.source.address)}, which has the game {own} now;"
+            f" pass the --env of {spelt(name)}"
         )
 
 
@@ -277,11 +271,6 @@ def _hint(name: str) -> str:
         return plain(address) if (address := consent.address_of(name)) else ""
     except LeagueError:
         return ""
-
-
-def _told(text: str) -> str:
-    """What a store or a manifest says, as it can be shown in a line."""
-    return plain(one_line(text)[:MOST_LETTERS])
 
 
 def _shown(env: object) -> str:

@@ -15,16 +15,14 @@ import numpy.typing as npt
 from league.arena.agents import (
     STOPPED,
     Meeting,
+    Where,
     check_different,
     check_seed,
     introduce,
     is_path,
-    meet,
-    play_meeting,
+    play_pairings,
     sampling_of,
-    store_for,
 )
-from league.arena.parts import enter as enter_parts
 from league.boards import plots
 from league.boards.naming import best_rated, find_named
 from league.errors import DEFAULT_STORE, StoreError, UsageError
@@ -193,14 +191,13 @@ def gate(
     """
     check_games(max_games, "max_games")
     check_seed(seed)
-    opened = store_for(store, a, *([] if b is None else [b]), say=say)
+    where = Where(env, bots, policy, device, store, say)
+    opened = where.open(a, *([] if b is None else [b]))
     snapshot = _snapshot(opened, a)
-    incumbent = None
-    if opened is not None and snapshot is not None:
-        incumbent = _incumbent(opened, snapshot)
+    incumbent = None if opened is None or snapshot is None else _incumbent(opened, snapshot)
     if b is None:
         b = _opponent(opened, a, snapshot, incumbent)
-    meeting = meet(opened, a, b, env, device, say, enter_parts(bots, policy=policy, say=say))
+    meeting = where.gather(opened, a, b)
     check_different(a, b, meeting)
     chosen = (test or GateTest()).of(meeting.spec)
     is_at_stake = incumbent is not None and meeting.sides[1].agent_id == incumbent.agent_id
@@ -219,12 +216,12 @@ def _run(
             introduce(trial.begin(store, stack), meeting)
         try:
             decision = trial.play(meeting, max_games, say or (lambda _: None)) or "undecided"
-            row = trial.came_to(decision)
+            row = _came_to(trial.row, trial.pairs, trial.llr, decision)
             row = row if store is None else trial.end(store, row, champion)
         except BaseException:
             if store is not None:
                 with suppress(StoreError):  # what ended the gate is the error to tell
-                    trial.end(store, trial.came_to("broken off"), champion)
+                    trial.end(store, _came_to(trial.row, trial.pairs, trial.llr, "broken off"), champion)
             raise
     return trial.result(meeting, row, max_games, is_stored=store is not None)
 
@@ -290,7 +287,8 @@ class _Trial:
             drawn = np.random.SeedSequence([row.seed, row.attempt, batch]).generate_state(1, np.uint64)[0]
             is_greedy = row.sampling == "greedy"
             advance("games", 2 * int(self.pairs.sum()), max_games)
-            results = play_meeting(meeting, games, seed=int(drawn >> 1), run=row.gate, update=batch, greedy=is_greedy)
+            pairing = 0, 1, games, int(drawn >> 1)
+            results = play_pairings(meeting, [pairing], run=row.gate, update=batch, greedy=is_greedy)
             with put_off():  # what is stored is what is counted
                 self.llr = _evidence(test, [*self.games, *results], first.agent_id)
                 self.games += results
@@ -303,10 +301,6 @@ class _Trial:
             if decision := test.decide(self.llr):
                 return decision
         return None
-
-    def came_to(self, decision: Decision) -> GateRow:
-        """Its row, at its end."""
-        return _came_to(self.row, self.pairs, self.llr, decision)
 
     def result(self, meeting: Meeting, row: GateRow, max_games: int, *, is_stored: bool) -> GateResult:
         """What the caller is told; `row` is as the store has it."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.arena.agents import Meeting
+from league.arena.agents import Meeting, introduce
 from league.arena.bouts import Bout
 from league.arena.frames import framer
 from league.arena.raster import Picture
@@ -22,7 +22,7 @@ from league.envs.drawing import Drawing
 from league.errors import UsageError, one_line
 from league.store.folder import Folder
 from league.store.formats import OUTSIDE_PREFIX, name_problem
-from league.store.rows import AgentKind, AgentRow, GameRow, ImportRow, now
+from league.store.rows import AgentRow, ImportRow, now
 from league.store.store import Store
 from league.store.view import Cursor
 from league.types import BOT_PREFIX, DRAW, ActionSpec, Turns
@@ -169,16 +169,13 @@ class HumanMatch:
         run = None
         if store is not None:
             opened = Store.create(store, say)
-            side = self.meeting.sides[0]
-            kind: AgentKind = "bot" if side.folder is None else "snapshot" if side.is_own else "import"
             digest = hashlib.sha256(match.replay.encode() + str(now()).encode()).hexdigest()
             run = f"import-{digest[:12]}"
 
             def fill(folder: Folder, con: Cursor) -> tuple[int, list[ImportRow]]:
                 folder.add_matches([replace(match, run=run)])
                 folder.add_agent(AgentRow(own_id, "import", self.name, match.game_id))
-                folder.add_agent(AgentRow(agent_id, kind, side.label, match.game_id))
-                folder.add_game(GameRow.of(match.game_id, self.meeting.spec))
+                introduce(folder, self.meeting)
                 return 1, []
 
             opened.add_import(ImportRow(run, digest, f"played by {self.name}", 1), fill)

@@ -13,6 +13,7 @@ from typing import Any
 
 from league.arena import consent
 from league.arena.code_hash import mark_of
+from league.arena.consent import spelt
 from league.arena.loading import (
     GROUPS,
     HOW,
@@ -28,11 +29,10 @@ from league.arena.loading import (
     open_part,
     shown,
 )
-from league.config import with_parts
 from league.config.models import OURS, Config, PartsConfig, mix_members
 from league.envs import entry_points, registry
 from league.envs.sources import GoneError
-from league.errors import ConfigError, UsageError, nearest, one_line, plain
+from league.errors import ConfigError, UsageError, nearest, plain
 from league.pool import samplers
 from league.types import BOT_PREFIX, Source
 from league.types.schema import PartSource, is_program
@@ -42,8 +42,6 @@ TABLES: dict[Kind, str] = {"bot": "bots", "sampler": "samplers", "policy": "poli
 """What they are called together in `Config.parts`."""
 SETTINGS: dict[Kind, str] = {"sampler": "pool.sampler", "policy": "agent.policy"}
 """Which a run has one of."""
-MOST_LETTERS = 1_000
-"""Of an address that is shown."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def resolved(config: Config) -> Config:
         }
         for kind, own in names.items()
     }
-    return with_parts(config, PartsConfig.model_validate(found))
+    return config.model_copy(update={"parts": PartsConfig.model_validate(found)})
 
 
 def find_again(config: Config, whose: str, given: Given, say: Say | None = None) -> tuple[Config, str]:
@@ -156,7 +154,7 @@ def find_again(config: Config, whose: str, given: Given, say: Say | None = None)
             told += [line for line in [difference(part, source, f"{whose} began with")] if line]
     if say is not None and told:
         say("; ".join(told))
-    return with_parts(config, PartsConfig.model_validate(found)), "; ".join(told)
+    return config.model_copy(update={"parts": PartsConfig.model_validate(found)}), "; ".join(told)
 
 
 def find_part(kind: Kind, name: str, then: PartSource, whose: str, given: Given = Given(), game: str = "") -> Part:
@@ -180,7 +178,7 @@ def find_part(kind: Kind, name: str, then: PartSource, whose: str, given: Given 
     now = now or next(iter(reversed(known)), None)
     if now is None:
         raise UsageError(
-            f"{whose}: its {kind} {_told(name)} came as an object in Python and is not known in this process; name it"
+            f"{whose}: its {kind} {spelt(name)} came as an object in Python and is not known in this process; name it"
             f" again with --{kind} {plain(name)}=ADDRESS, or {TABLES[kind] if kind == 'bot' else kind}= in Python"
         )
     _use(now)
@@ -192,13 +190,13 @@ def difference(now: Part, then: PartSource, since: str) -> str:
 
     since: what was done with it then, such as "run r began with".
     """
-    words = f"{now.kind} {_told(now.name)}"
+    words = f"{now.kind} {spelt(now.name)}"
     if (now.source.sha256, now.source.thing) != (then.sha256, then.thing):
-        where = _told(now.source.address or now.source.thing)
+        where = spelt(now.source.address or now.source.thing)
         marks = f"sha256 {then.sha256[:12]}, now {now.source.sha256[:12]}"
         return f"{words}: {where} is not what {since} ({marks})"
     if then.address and now.source.address and now.source.address != then.address:
-        return f"{words}: it came from {_told(then.address)} and now comes from {_told(now.source.address)}, unchanged"
+        return f"{words}: it came from {spelt(then.address)} and now comes from {spelt(now.source.address)}, unchanged"
     return ""
 
 
@@ -292,14 +290,14 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
     Raises:
         UsageError: he has not, or it is gone.
     """
-    shown, again = _told(then.address), f"pass --{kind} {plain(name)}={_told(then.address)}"
+    shown, again = spelt(then.address), f"pass --{kind} {plain(name)}={spelt(then.address)}"
     try:
         found = located(kind, then.address)
         if found is None:
             offered = find_offered(kind, then.address)
             if offered is None and is_needed:
                 raise UsageError(
-                    f"{whose}: its {kind} {_told(name)} is not installed here; install what brings {shown}, or pass"
+                    f"{whose}: its {kind} {spelt(name)} is not installed here; install what brings {shown}, or pass"
                     f" --{kind} {plain(name)}=ADDRESS"
                 )
             return None if offered is None else Part(kind, name, offered.thing, offered.source)
@@ -307,21 +305,19 @@ def _open_named(kind: Kind, name: str, then: PartSource, whose: str, *, is_neede
         if not is_needed:
             return None
         raise UsageError(
-            f"{whose}: its {kind} {_told(name)} came from {shown}, which is gone; put it back, or pass --{kind}"
+            f"{whose}: its {kind} {spelt(name)} came from {shown}, which is gone; put it back, or pass --{kind}"
             f" {plain(name)}= with where it is now"
         ) from None
     except ConfigError as error:
         raise UsageError(
-            f"{whose}: its {kind} {_told(name)} came from {shown}, which cannot be used: {error}"
+            f"{whose}: its {kind} {spelt(name)} came from {shown}, which cannot be used: {error}"
         ) from None
     if consent.is_named("", found.source, file_of(found), kind):
         return _use(open_part(kind, name, found))
     if not is_needed:
         return None
-    reason = "was never named here by you; its code runs only if you do: if you trust it,"
-    if consent.is_address_named(found.source, kind):
-        reason = "has changed since you named it; look at it, and to run it as it is now"
-    raise UsageError(f"{whose}: its {kind} {_told(name)} comes from {shown}, which {reason} {again}")
+    reason = consent.refusal(found.source, kind)
+    raise UsageError(f"{whose}: its {kind} {spelt(name)} comes from {shown}, which {reason} {again}")
 
 
 def _setting(kind: Kind, name: str, config: Config) -> str:
@@ -387,8 +383,3 @@ def _use(part: Part) -> Part:
 
 def _as_source(source: PartSource) -> Source:
     return Source(source.address, source.version, source.sha256)
-
-
-def _told(text: str) -> str:
-    """What a store or a manifest says, as it can be shown in a line."""
-    return plain(one_line(text)[:MOST_LETTERS])

@@ -8,17 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
-from league.arena.agents import (
-    Meeting,
-    check_seed,
-    find_agent,
-    play_pairings,
-    sampling_of,
-)
+from league.arena.agents import Meeting, Where, check_seed, find_agent, play_pairings, sampling_of
 from league.arena.cluster import PARTS, players
 from league.arena.entrants import enter, with_submissions
 from league.arena.tournament_games import Played, play_all, play_bracket
@@ -100,8 +94,7 @@ def tournament(
     Args:
         agents: names (see `league.arena.agents.find_agent`), and folders of submissions, whose code plays shut in
             where this machine can; an agent that is named twice enters once.
-        runs: of which all snapshots with files enter, too.
-        newest: of each run only so many of the newest.
+        runs, newest: runs of which all snapshots with files enter, too, or of each so many of the newest.
         bots: all native bots of the game enter.
         format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
             `double-elimination`: two lost matches and an agent is out (`league.maths.brackets`), seeds are by rating
@@ -112,19 +105,17 @@ def tournament(
         want, between: what an adaptive one wants to know (`all`), see `league.maths.scheduling.contrasts`.
         until: it ends when the widest of those intervals is at most so many Elo points wide.
         max_games: at most so many in all (1,000), an even number.
-        seed: of the matches and of the actions drawn.
-        greedy: both sides play their likeliest action; otherwise both sample, as in training.
+        seed, greedy: as for `league.evaluate`.
         env: the game (docs/bring.md); needed between bots, and where its code must be named again.
         own_bots: bots in Python, as `bots` of `league.train`; they enter.
-        policy: as for `league.evaluate`.
-        device, store: as for `league.arena.evaluations.evaluate`.
+        policy, device, store: as for `league.evaluate`.
         on: a Ray cluster whose cores play, as of `league.train`; its size does not change the games.
         out: a new file for a page of the results, which needs no script and no network.
         say: receives a line at the beginning and for each batch.
 
     Raises:
         UsageError: as `league.evaluate`, fewer than two entrants, or an option that the format does not take.
-        StoreError, SnapshotError: as `league.arena.evaluations.evaluate`.
+        StoreError, SnapshotError: as `league.evaluate`.
     """
     given = {"games": games, "seeds": seeds, "want": want, "between": between, "until": until, "max_games": max_games}
     check_options(format, given)
@@ -132,24 +123,19 @@ def tournament(
     if out is not None:
         check_new(Path(out), "--out")  # before hours of games
     agents, own_bots = with_submissions(agents, own_bots, needs_game=env is None and not runs)
-    words: dict[str, Any] = {"env": env, "own_bots": own_bots, "policy": policy, "device": device, "store": store}
-    opened, meeting = enter(agents, runs, newest, bots, between or (), **words, say=say)
+    where = Where(env, own_bots, policy, device, store, say)
+    opened, meeting = enter(agents, runs, newest, bots, between or (), where=where)
     objective = None
     if format == "adaptive":
         chosen = None if between is None else _both(opened, between, meeting)
-        objective = Objective(want or "all", chosen, until, MAX_GAMES if max_games is None else max_games)
-    num_seeds = 1 if seeds is None else seeds
-    if format == "gauntlet" and not 1 <= num_seeds < len(meeting.sides):
-        raise UsageError(
-            f"seeds={num_seeds}: so many of the {len(meeting.sides)} entrants meet all the others; pass 1 to"
-            f" {len(meeting.sides) - 1}"
-        )
+        objective = Objective(want or "all", chosen, until, max_games or MAX_GAMES)
+    places = _places(format, len(meeting.sides), 1 if seeds is None else seeds)
     with ExitStack() as stack:
-        how = play_pairings if on is None else stack.enter_context(players(on, words, meeting))
+        how = play_pairings if on is None else stack.enter_context(players(on, where, meeting))
         size = PARTS * BATCH_PAIRS if on else CUDA_BATCH_PAIRS if meeting.device.type == "cuda" else BATCH_PAIRS
         rows = None if opened is None else stack.enter_context(opened.evaluations())
         played = Played(opened, rows, meeting, seed, greedy, how, size)
-        ended, number = _play(played, format, objective, num_seeds, games, say)
+        ended, number = _play(played, format, objective, places, games or GAMES, say)
     result = _result(played, format, ended, objective, number)
     if out is not None:
         save(result, Path(out))
@@ -160,29 +146,44 @@ def _play(
     played: Played,
     format: Format,
     objective: Objective | None,
-    num_seeds: int,
-    games: int | None,
+    places: Ints,
+    games: int,
     say: Callable[[str], None] | None,
 ) -> tuple[Ended, int]:
-    """Plays a tournament; how it ended, and the number of the signal that interrupted it, if one did."""
-    meeting = played.meeting
-    places = gauntlet(len(meeting.sides), num_seeds) if format == "gauntlet" else round_robin(len(meeting.sides))
-    each = GAMES if games is None else games
+    """Plays a tournament; how it ended, and the number of the signal that interrupted it, if one did.
+
+    places: (P, 2), the pairs of entrants that meet. games: of each.
+    """
     if say is not None:
-        total = f"up to {objective.max_games:,}" if objective else f"{each * len(places):,}"
+        total = f"up to {objective.max_games:,}" if objective else f"{games * len(places):,}"
         if format == "double-elimination":
-            total = f"at least {each * SEATS * (len(meeting.sides) - 1):,}"
-        say(f"playing {total} games between {len(meeting.sides)} agents, {format}; Ctrl+C keeps what is written")
+            total = f"at least {games * SEATS * (len(played.ids) - 1):,}"
+        say(f"playing {total} games between {len(played.ids)} agents, {format}; Ctrl+C keeps what is written")
     try:
+        if objective is not None:
+            return _play_for(played, places, objective, say), 0
         if format == "double-elimination":
-            play_bracket(played, each, say)
-            return "complete", 0
-        if objective is None:
-            play_all(played, np.array(places), each, say)
-            return "complete", 0
-        return _play_for(played, np.array(places), objective, say), 0
+            play_bracket(played, games, say)
+        else:
+            play_all(played, places, games, say)
+        return "complete", 0
     except (Interrupted, KeyboardInterrupt) as error:  # the second one where nobody minds signals, as in a notebook
         return "interrupted", error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
+
+
+def _places(format: Format, entrants: int, seeds: int) -> Ints:
+    """(P, 2): the pairs of entrants that meet, where results do not decide that.
+
+    Raises:
+        UsageError: a gauntlet has nobody on one side.
+    """
+    if format != "gauntlet":
+        return np.array(round_robin(entrants))
+    if not 1 <= seeds < entrants:
+        raise UsageError(
+            f"seeds={seeds}: so many of the {entrants} entrants meet all the others; pass 1 to {entrants - 1}"
+        )
+    return np.array(gauntlet(entrants, seeds))
 
 
 def check_options(format: str, given: Mapping[str, object]) -> None:

@@ -124,9 +124,9 @@ def validate(
         )
     with _unpacked(Path(submission)) as folder:
         spec, options = _game_of(folder, str(submission), env, say)
-        host = _Referee(folder, spec, is_isolated=is_isolated, memory=memory)
+        host = _Referee(folder, spec, options, is_isolated=is_isolated, memory=memory)
         try:
-            checks = _judged(host, folder, spec, options, matches, time_limit, seed, say or (lambda line: None))
+            checks = _judged(host, matches, time_limit, seed, say or (lambda line: None))
         finally:
             host.close()
     held = "no network, no programs, no changes of files" if is_isolated else "not isolated: its code could do anything"
@@ -148,10 +148,13 @@ def validate(
 class _Referee(ProgramHost):
     """The processes of a submission, of one match each at a time; measures decisions, and keeps what the first saw."""
 
-    def __init__(self, folder: Path, spec: GameSpec, *, is_isolated: bool, memory: int) -> None:
+    def __init__(
+        self, folder: Path, spec: GameSpec, options: Mapping[str, Any], *, is_isolated: bool, memory: int
+    ) -> None:
         words = [SUBMISSION, str(folder), ONE, *([APART] if is_isolated else [])]
         program = Program(f"{SUBMISSION}:{folder.name}", tuple(python(RUN_CODE, *words)), RUNNER_SECONDS)
         super().__init__(folder.name, program, spec, SEATS, mib=memory)
+        self.folder, self.spec, self.options = folder, spec, options
         self.seconds, self.failures = list[float](), list[str]()
         self.start_seconds = self.peak_mib = 0.0
         self.first: tuple[int, list[tuple[Any, ...]]] | None = None
@@ -212,29 +215,21 @@ class _Referee(ProgramHost):
         return ""
 
 
-def _judged(
-    host: _Referee,
-    folder: Path,
-    spec: GameSpec,
-    options: Mapping[str, Any],
-    matches: int,
-    time_limit: float,
-    seed: int,
-    say: Callable[[str], None],
-) -> list[RuleCheck]:
+def _judged(host: _Referee, matches: int, time_limit: float, seed: int, say: Callable[[str], None]) -> list[RuleCheck]:
     """Plays the matches; a check each rule, up to the first that ends it all."""
+    folder, spec, options = host.folder, host.spec, dict(host.options)
     names = [line for line in _requirements(folder) if line.strip() and not line.startswith("#")]
     too_many = f"a referee installs at most {MOST_REQUIREMENTS}; drop some"
     found = f"{len(names)}: {', '.join(names)}"[:200] if names else "none named"
     checks = [RuleCheck("requirements", found, too_many if len(names) > MOST_REQUIREMENTS else "")]
     rival = Contestant(BOT_PREFIX + (RANDOM if RANDOM in spec.bots else spec.bots[0]))
     choices, played, told_at = choices_of(spec.action), 0, time.monotonic()
-    make = partial(_make_batch, spec.name, options)
+    make = partial(registry.make, spec.name, threads=0, options=options)
     try:
         for number in range(matches // SEATS):
             policy = StatefulPolicy(folder.name, host, choices, torch.device("cpu"), spec)
             pairing = Pairing(Contestant("submission", policy), rival, SEATS, seed + number)
-            play(make, [pairing], Origin("validation", ""), update=0)
+            play(lambda rows: make(rows=rows), [pairing], Origin("validation", ""), update=0)
             if host.failures:
                 break
             played += SEATS
@@ -262,10 +257,6 @@ def _judged(
         cure = "forget the match in reset(), and draw from generators that reset(seed) seeds"
         return [*checks, RuleCheck("reset and seed", differs, cure)]
     return [*checks, RuleCheck("reset and seed", "the first match, shown again after all others, has the same answers")]
-
-
-def _make_batch(name: str, options: Mapping[str, Any], rows: int) -> Any:
-    return registry.make(name, rows=rows, threads=0, options=dict(options))
 
 
 def _game_of(

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from league.arena import film, pages, replays, terminal
-from league.arena.agents import Meeting, check_seed, find_agent, meet, store_for
+from league.arena.agents import Meeting, Where, check_seed, find_agent
 from league.arena.bouts import Bout, play_out
 from league.arena.frames import Course, Insights, course_of, insights_of
-from league.arena.parts import enter as enter_parts
 from league.arena.replays import Playback, Replay
 from league.errors import DEFAULT_STORE, UsageError
 from league.store.store import Store
@@ -93,13 +92,14 @@ def watch(
         StoreError, SnapshotError: as `evaluate`.
     """
     path = Path(out) if out is not None else None
-    _need_there(a, against, store, say)
+    where = Where(env, bots, policy, device, store, say)
+    _need_there(a, against, where)
     if path is None:
         terminal.check()
     else:
         film.check(path, seconds, start)
     check_seed(seed)
-    match = _found(a, against, Wishes(seed, greedy, kept, env, bots, policy, device, store, say))
+    match = _found(a, against, where, seed, greedy=greedy, kept=kept)
     replay, dt = match.playback.replay, match.playback.seconds_per_step
     whole, skipped = replay.steps * dt, round(start / dt)
     if skipped >= replay.steps:
@@ -145,21 +145,6 @@ def _show(replay: Replay, course: Course, path: Path | None, boxes: bool) -> int
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What `watch` was called with that says which match is meant."""
-
-    seed: int
-    greedy: bool
-    kept: bool
-    env: object
-    bots: object
-    policy: object
-    device: str
-    store: str | Path
-    say: Callable[[str], None] | None
-
-
-@dataclass(frozen=True)
 class WatchedMatch:
     """A match that is watched: the text of its replay, which can be played back, and where its nets are."""
 
@@ -177,7 +162,7 @@ class WatchedMatch:
         return Insights({seat: (net[1], net[0].return_size) for seat, net in known if net is not None})
 
 
-def _need_there(a: str, against: str | None, store: str | Path, say: Callable[[str], None] | None) -> None:
+def _need_there(a: str, against: str | None, where: Where) -> None:
     """Refuses names of nobody before anything else is looked at.
 
     Raises:
@@ -186,12 +171,12 @@ def _need_there(a: str, against: str | None, store: str | Path, say: Callable[[s
     if against is None:
         _read(a)
         return
-    opened = store_for(store, a, against, say=say)
+    opened = where.open(a, against)
     for name in (a, against):
         find_agent(opened, name)
 
 
-def _found(a: str, against: str | None, how: Wishes) -> WatchedMatch:
+def _found(a: str, against: str | None, where: Where, seed: int, *, greedy: bool, kept: bool) -> WatchedMatch:
     """The match: played now, or one that is kept in a file or in the store.
 
     Raises:
@@ -199,24 +184,23 @@ def _found(a: str, against: str | None, how: Wishes) -> WatchedMatch:
     """
     if against is None:
         text, replay = _read(a)
-        opened = Store.open(how.store, how.say) if Path(how.store).exists() else None
-        return WatchedMatch(text, Playback(replays.named(replay, opened), a, how.env, how.say), None, opened)
-    opened = store_for(how.store, a, against, say=how.say)
-    if how.kept:
+        opened = Store.open(where.store, where.say) if Path(where.store).exists() else None
+        return WatchedMatch(text, Playback(replays.named(replay, opened), a, where.env, where.say), None, opened)
+    opened = where.open(a, against)
+    if kept:
         ids = [find_agent(opened, name).agent_id for name in (a, against)]
         rows = [] if opened is None else opened.replays(agents=(ids[0], ids[1]), last=1)
         if not rows:
             raise UsageError(
-                f"{a} and {against}: {how.store} keeps no match of the two; leave --kept out, which plays one"
+                f"{a} and {against}: {where.store} keeps no match of the two; leave --kept out, which plays one"
             )
-        where, text = f"the match of {rows[0].run} in {how.store}", rows[0].content
-        replay = replays.named(replays.parse(text, where), opened)
-        return WatchedMatch(text, Playback(replay, where, how.env, how.say), None, opened)
-    given = enter_parts(how.bots, policy=how.policy, say=how.say)
-    meeting = meet(opened, a, against, how.env, how.device, how.say, given)
-    if how.say is not None:
-        how.say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
-    text = play_out(Bout(meeting, meeting.sides, how.seed, greedy=how.greedy)).replay
+        place, text = f"the match of {rows[0].run} in {where.store}", rows[0].content
+        replay = replays.named(replays.parse(text, place), opened)
+        return WatchedMatch(text, Playback(replay, place, where.env, where.say), None, opened)
+    meeting = where.gather(opened, a, against)
+    if where.say is not None:
+        where.say(f"playing {meeting.sides[0].label} against {meeting.sides[1].label}")
+    text = play_out(Bout(meeting, meeting.sides, seed, greedy=greedy)).replay
     return WatchedMatch(text, Playback(replays.parse(text, "the match"), "the match"), meeting)
 
 

@@ -64,7 +64,7 @@ def bench_env(env: object, *, rows: int, threads: int, seconds: float, overrides
     check_number("rows", rows, 1, MAX_ROWS, "matches side by side")
     check_number("threads", threads, 0, MAX_THREADS, "threads that step them, 0 to choose")
     check_number("seconds", seconds, 1e-3, MOST_SECONDS, "seconds to measure for")
-    config = curriculum.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
+    config = curriculum.at_start(load_settings(env=enter(env), overrides=overrides)[0])
     options = config.env.options
     ticks = registry.spec(config.env.name, options).ticks_per_step
     variants = {"": (options, threads)}
@@ -158,7 +158,7 @@ def bench_learner(
     config, spec, device, explanation = settle("test50k", preset, None, None, ["env.strict_masks=false", *overrides])
     updates.check_rows(config)
     curriculum.check(config, spec)
-    config = curriculum.at_step(config, 0)
+    config = curriculum.at_start(config)
     check_room(config, spec, device)
     prepare_training(device)
     warnings: list[str] = []

@@ -40,7 +40,7 @@ def bench_torso(
     check_number("rows", rows, 2, MAX_ROWS, "rows of a step")
     check_number("threads", threads, 1, MAX_THREADS, "threads of torch")
     check_number("repeats", repeats, 1, MOST_REPEATS, "times to measure")
-    config = curriculum.at_step(load_settings(env=enter(env), overrides=overrides)[0], 0)
+    config = curriculum.at_start(load_settings(env=enter(env), overrides=overrides)[0])
     if config.agent.policy:
         raise UsageError(f"agent.policy={config.agent.policy}: a custom network has no torso; leave agent.policy out")
     torch.set_num_threads(threads)

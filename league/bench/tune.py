@@ -172,7 +172,7 @@ def _measured(trial: Trial, preset: str, env: str | None, overrides: Sequence[st
     epochs = config.at(0).learner.epochs
     config, spec, device, _ = settle("10m", preset, env, None, [*sets, "learner.epochs=1", "learner.segments=1"])
     curriculum.check(config, spec)
-    config = curriculum.at_step(config.at(0), 0)
+    config = curriculum.at_start(config.at(0))
     check_room(config, spec, device)
     torch.set_num_threads(trial.net_threads)
     play, learn = _rates(config, spec, device, seconds)

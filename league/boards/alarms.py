@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -147,19 +148,14 @@ def _training(store: Reader, run: str, game_id: str) -> Finding:
 def _forgetting(store: Reader, run: str, game_id: str) -> Finding:
     """The newest snapshot scores less than an earlier one against one bot or old snapshot (Fisher's exact test)."""
     query = statement("alarm_forgetting", run=run, game_id=game_id, against=None)
+    finding = partial(Finding, "forgetting", run)
     records: dict[str, list[dict[str, Any]]] = {}
     for row in _rows(store, query):
         records.setdefault(row["against"], []).append(row)
     falls = [(earlier, found[-1]) for found in records.values() for earlier in found[:-1]]
     if not falls:
-        return Finding(
-            "forgetting",
-            run,
-            None,
-            f"{run}: no two snapshots have met the same old opponent; play `league tournament --run {run} --bots`",
-            {},
-            query,
-        )
+        why = f"no two snapshots have met the same old opponent; play `league tournament --run {run} --bots`"
+        return finding(None, f"{run}: {why}", {}, query)
     chances = _chances(falls) * len(falls)
     drops = [old["score"] - new["score"] for old, new in falls]
     place = min(range(len(falls)), key=lambda i: (drops[i] < FORGET_DROP, chances[i], -drops[i]))
@@ -177,14 +173,8 @@ def _forgetting(store: Reader, run: str, game_id: str) -> Finding:
     )
     if not is_raised:
         sentence = f"{run}: no score against {len(records)} old opponents has fallen; the nearest to it: {sentence}"
-    return Finding(
-        "forgetting",
-        run,
-        is_raised,
-        sentence,
-        numbers,
-        statement("alarm_forgetting", run=run, game_id=game_id, against=old["against"]),
-    )
+    query = statement("alarm_forgetting", run=run, game_id=game_id, against=old["against"])
+    return finding(is_raised, sentence, numbers, query)
 
 
 def _cycling(store: Reader, run: str, game_id: str) -> Finding:
@@ -193,6 +183,7 @@ def _cycling(store: Reader, run: str, game_id: str) -> Finding:
     Noise: tables drawn from the Bradley-Terry fit to the same games (a parametric bootstrap).
     """
     query = statement("alarm_cycling", run=run, game_id=game_id, steps=None)
+    finding = partial(Finding, "cycling", run)
     met = [row for row in _rows(store, query) if row["step"] != row["other"]]
     steps = sorted({row[key] for row in met for key in ("step", "other")})
     place = {step: i for i, step in enumerate(steps)}
@@ -205,14 +196,8 @@ def _cycling(store: Reader, run: str, game_id: str) -> Finding:
     known = (table.games > 0).astype(np.int64)
     triangles = int(np.trace(known @ known @ known)) // 6
     if not triangles:
-        return Finding(
-            "cycling",
-            run,
-            None,
-            f"{run}: no three snapshots have all met; play `league tournament --run {run}`",
-            {},
-            query,
-        )
+        why = f"no three snapshots have all met; play `league tournament --run {run}`"
+        return finding(None, f"{run}: {why}", {}, query)
     share = cyclic_share(2.0 * table.score - 1.0)
     chance = cyclic_share_by_chance(table, _expected(table), np.random.default_rng(0), CYCLE_SAMPLES)
     p = float((1 + np.sum(chance >= share)) / (1 + len(chance)))
@@ -229,7 +214,7 @@ def _cycling(store: Reader, run: str, game_id: str) -> Finding:
     certainty = surest[0].certainty if surest else 0.0
     is_raised = p <= ALPHA and share - float(chance.mean()) >= CYCLE_EXCESS and certainty >= CYCLE_CERTAINTY
     if not is_raised:
-        return Finding("cycling", run, False, f"{sentence}; no circle is sure", numbers, query)
+        return finding(False, f"{sentence}; no circle is sure", numbers, query)
     circle = surest[0].agents
     links = []
     for k in range(3):
@@ -237,14 +222,8 @@ def _cycling(store: Reader, run: str, game_id: str) -> Finding:
         numbers |= {f"score_{k + 1}": float(table.score[a, b]), f"games_{k + 1}": int(table.games[a, b])}
         links.append(f"{run}@{steps[a]} beats {run}@{steps[b]} by {table.score[a, b]:.3f} of {table.games[a, b]} games")
     numbers["certainty"] = certainty
-    return Finding(
-        "cycling",
-        run,
-        True,
-        f"{sentence}: {', '.join(links)}",
-        numbers,
-        statement("alarm_cycling", run=run, game_id=game_id, steps=sorted(steps[i] for i in circle)),
-    )
+    query = statement("alarm_cycling", run=run, game_id=game_id, steps=sorted(steps[i] for i in circle))
+    return finding(True, f"{sentence}: {', '.join(links)}", numbers, query)
 
 
 def _expected(table: Crosstable) -> Floats:
@@ -308,23 +287,13 @@ def _shared_seeds(store: Reader, game_id: str, about: str) -> Finding | None:
         return None
     p = float(binomtest(row["to_first"], decided).pvalue)
     lower, upper = _interval(row["to_first"], decided)
-    numbers: dict[str, float | int | str] = {
-        **row,
-        "first_share": row["to_first"] / decided,
-        "first_lower": lower,
-        "first_upper": upper,
-        "p": p,
-    }
-    return Finding(
-        "seats",
-        about,
-        p <= ALPHA and abs(row["first_seat_score"] - 0.5) >= SEAT_MARGIN,
-        f"{about}: of {decided:,} pairs of games that the seats decided the first seat took {row['to_first']:,}"
+    numbers = {**row, "first_share": row["to_first"] / decided, "first_lower": lower, "first_upper": upper, "p": p}
+    sentence = (
+        f"of {decided:,} pairs of games that the seats decided the first seat took {row['to_first']:,}"
         f" ({_share(numbers, 'first', 'first_share')}); its score in {row['pairs']:,} pairs is"
-        f" {row['first_seat_score']:.3f}",
-        numbers,
-        query,
+        f" {row['first_seat_score']:.3f}"
     )
+    return _seat_finding(about, sentence, numbers, query)
 
 
 def _other_seeds(store: Reader, game_id: str, about: str) -> Finding | None:
@@ -342,21 +311,19 @@ def _other_seeds(store: Reader, game_id: str, about: str) -> Finding | None:
     p = float(2.0 * ndtr(-z))
     doubt = "" if 0.0 < row["first_seat_score"] < 1.0 else "; does a file name its winners first?"
     half = Z95 * math.sqrt(row["variance"]) / row["weight"] / 2.0
-    numbers: dict[str, float | int | str] = {
-        **row,
-        "first_lower": max(0.0, row["first_seat_score"] - half),
-        "first_upper": min(1.0, row["first_seat_score"] + half),
-        "p": p,
-    }
-    return Finding(
-        "seats",
-        about,
-        p <= ALPHA and abs(row["first_seat_score"] - 0.5) >= SEAT_MARGIN,
-        f"{about}: in {row['games']:,} games without a shared seed, of {row['pairs']:,} pairs of agents that met in"
-        f" both seatings, the first seat's score is {_share(numbers, 'first', 'first_seat_score')}{doubt}",
-        numbers,
-        query,
+    ends = max(0.0, row["first_seat_score"] - half), min(1.0, row["first_seat_score"] + half)
+    numbers = {**row, "first_lower": ends[0], "first_upper": ends[1], "p": p}
+    sentence = (
+        f"in {row['games']:,} games without a shared seed, of {row['pairs']:,} pairs of agents that met in both"
+        f" seatings, the first seat's score is {_share(numbers, 'first', 'first_seat_score')}{doubt}"
     )
+    return _seat_finding(about, sentence, numbers, query)
+
+
+def _seat_finding(about: str, sentence: str, numbers: dict[str, Any], query: str) -> Finding:
+    """Raised where chance seldom makes as much, and it is enough to matter."""
+    is_raised = numbers["p"] <= ALPHA and abs(numbers["first_seat_score"] - 0.5) >= SEAT_MARGIN
+    return Finding("seats", about, is_raised, f"{about}: {sentence}", numbers, query)
 
 
 def _share(numbers: dict[str, float | int | str], name: str, value: str | None = None) -> str:

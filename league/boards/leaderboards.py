@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from league.boards import plots
 from league.boards.naming import SHORT_HASH
@@ -196,20 +196,3 @@ class Leaderboard(Result):
     def __repr__(self) -> str:
         games = ", ".join(f"{board.game}: {len(board.entries)} agents" for board in self.boards)
         return f"Leaderboard({games or 'no games'})"
-
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain dicts and lists."""
-        boards: list[dict[str, Any]] = [_plain(asdict(board)) for board in self.boards]
-        for board in boards:
-            if not board["num_left_out"]:
-                del board["num_left_out"]
-        return {"boards": boards}
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists, differences by name."""
-    if isinstance(value, Difference):
-        return value._asdict()
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

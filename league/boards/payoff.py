@@ -27,6 +27,7 @@ from league.maths.pairs import PairCounts, PairSums
 from league.maths.ratings import Ratings, Unit
 from league.runtime.phases import phase
 from league.store.reading import Reader
+from league.store.rows import GameRow
 from league.types.results import Grid, Result
 
 if TYPE_CHECKING:
@@ -167,17 +168,16 @@ def payoffs(store: Reader, run: str | None = None) -> tuple[Payoff, ...]:
             for g in shown
         }
     return tuple(
-        _payoff(games[g], g, met, counts, known.bound, rate_counts(counts, lineages, known), names[g], populations[g])
+        _payoff(games[g], known, met, counts, rate_counts(counts, lineages, known), names[g], populations[g])
         for g, met, counts, lineages, known in facts
     )
 
 
 def _payoff(
     game: str,
-    game_id: str,
+    known: GameRow,
     met: Sequence[tuple[str, str, int, int, int]],
     counts: PairCounts,
-    bound: float | None,
     ratings: Ratings,
     names: Mapping[str, str],
     populations: Mapping[str, Sequence[str]],
@@ -186,12 +186,13 @@ def _payoff(
     group = dict(zip(ratings.agents, ratings.group.tolist(), strict=True))
     if len({agent for agent, *_ in met}) > MAX_AGENTS:
         raise UsageError(
-            f"more than {MAX_AGENTS:,} agents have met in {game} {game_id[:8]}, too many for a table of all; pass --run"
+            f"more than {MAX_AGENTS:,} agents have met in {game} {known.game_id[:8]}, too many for a table of all; pass"
+            f" --run"
         )
     agents = sorted({agent for agent, *_ in met}, key=lambda agent: (group[agent], -rating[agent], agent))
     table, largest = _crosstable(agents, met), 0.0
     if ratings.unit == "payoff" and counts.sums is not None:
-        table, largest = _paid_crosstable(agents, counts.sums, bound)
+        table, largest = _paid_crosstable(agents, counts.sums, known.bound)
     expected = ratings.scores(agents, largest)
     shown = table.score if not largest else largest * (2.0 * table.score - 1.0)
     margins = table.payoff(expected) if agents else np.zeros((0, 0))
@@ -201,7 +202,7 @@ def _payoff(
     called = [names.get(agent, agent if ":" in agent else agent[:SHORT_HASH]) for agent in agents]
     return Payoff(
         game=game,
-        game_id=game_id,
+        game_id=known.game_id,
         unit=ratings.unit,
         anchor=ratings.anchor,
         rows=_rows(agents, called, table, ratings, margins, largest),

@@ -78,19 +78,6 @@ def leaderboard(
                 next to 0 (`LEAST_PRIOR`).
         StoreError: the store cannot be read.
     """
-    boards = _boards(store, run, game_id, against, sampling, prior, is_brief)
-    return Leaderboard(boards)
-
-
-def _boards(
-    store: Reader,
-    run: str | None,
-    game_id: str | None,
-    against: str | None,
-    sampling: Sampling,
-    prior: float | None,
-    is_brief: bool,
-) -> tuple[Board, ...]:
     believed = _prior(prior)
     with store.reading():
         games = store.games()
@@ -110,7 +97,7 @@ def _boards(
             f"against={against}: it has no evaluation game with sampling={sampling} here; play some with"
             f" `league evaluate A --against B`, or name another agent"
         )
-    return boards
+    return Leaderboard(boards)
 
 
 def _prior(draws: float | None) -> Prior:
@@ -148,9 +135,27 @@ def rate_evaluation(
     steps = {**{row.agent_id: row.step for row in rows.snapshots}, **taken}
     names = {**agents, **{agent: f"{rows.name}@{step}" for agent, step in steps.items()}}
     ratings = rate_counts(counts, [sorted(steps, key=steps.__getitem__)], game)
-    rated = [row for row in _rating_rows(ratings, game.game_id, "sample") if row.agent_id in agents]
+    games = ratings.wins + ratings.draws + ratings.losses
+    rated = [
+        RatingRow(
+            run=rows.name,
+            update=update,
+            system="bradley_terry" if ratings.unit == "elo" else "payoff",
+            agent_id=agent,
+            rating=float(ratings.rating[i]),
+            lower=float(ratings.lower[i]),
+            upper=float(ratings.upper[i]),
+            games=int(games[i]),
+            game_id=game.game_id,
+            sampling="sample",
+            prior=ratings.prior.draws,
+            group_number=int(ratings.group[i]) + 1,
+        )
+        for i, agent in enumerate(ratings.agents)
+        if agent in agents
+    ]
     learner = RatingRow(rows.name, update, "elo", rows.name, elo[0], None, None, elo[1], game.game_id)
-    rows.add_ratings([learner, *(replace(row, run=rows.name, update=update) for row in rated)])
+    rows.add_ratings([learner, *rated])
     newest = max((steps[agent] for agent in agents if agent in steps), default=0)
     tell(
         newest,
@@ -165,28 +170,6 @@ def rate_evaluation(
             for row in rated
         ],
     )
-
-
-def _rating_rows(ratings: Ratings, game_id: str, sampling: Sampling) -> list[RatingRow]:
-    """A board's rows of the table `rating`, by agent."""
-    games = ratings.wins + ratings.draws + ratings.losses
-    return [
-        RatingRow(
-            run="",
-            update=0,
-            system="bradley_terry" if ratings.unit == "elo" else "payoff",
-            agent_id=agent,
-            rating=float(ratings.rating[i]),
-            lower=float(ratings.lower[i]),
-            upper=float(ratings.upper[i]),
-            games=int(games[i]),
-            game_id=game_id,
-            sampling=sampling,
-            prior=ratings.prior.draws,
-            group_number=int(ratings.group[i]) + 1,
-        )
-        for i, agent in enumerate(ratings.agents)
-    ]
 
 
 def curves(store: Reader, runs: Sequence[str], title: str, metric: str = "") -> Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +19,10 @@ from league.commands.options import (
     PolicyOption,
     RunOption,
     SeedOption,
+    argument,
     count_option,
     flag,
+    option,
     subcommand,
 )
 from league.printing import print_json, show
@@ -34,23 +36,18 @@ GATE_FAILED, GATE_UNDECIDED = 3, 4
 def leaderboard(
     output: Output,
     run: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Only this run's agents and their opponents.", autocompletion=completion.runs),
+        str | None, option("RUN", "Only this run's agents and their opponents.", offers=completion.runs)
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AGENT", help="Also show everyone's difference to this agent.", autocompletion=completion.agents
-        ),
+        str | None, option("AGENT", "Also show everyone's difference to this agent.", offers=completion.agents)
     ] = None,
-    pairs: Annotated[bool, flag("--pairs", help="Also the pairs that the ratings explain worst.")] = False,
+    pairs: Annotated[bool, flag("--pairs", "Also the pairs that the ratings explain worst.")] = False,
     is_whole: Annotated[
-        bool, flag("--all", help="List every agent; else, of more than 20, those that matter most.")
+        bool, flag("--all", "List every agent; else, of more than 20, those that matter most.")
     ] = False,
     greedy: GreedyGamesOption = False,
     prior: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Prior: imagined draws per agent, 1.25 if not given; 0: maximum likelihood."),
+        float | None, option("X", "Prior: imagined draws per agent, 1.25 if not given; 0: maximum likelihood.")
     ] = None,
 ) -> None:
     """Rate everyone from the evaluation matches, with 95 % intervals.
@@ -68,10 +65,7 @@ def leaderboard(
         prior=prior,
         is_brief=not is_whole and not output.as_json,
     )
-    if output.as_json:
-        print_json(result.to_json())
-        return
-    print_leaderboard(result, pairs=pairs, quiet=output.quiet)
+    output.answer(result, lambda: print_leaderboard(result, pairs=pairs, quiet=output.quiet))
 
 
 @subcommand(PANEL)
@@ -79,30 +73,19 @@ def matchup(
     output: Output,
     a: Annotated[
         str,
-        typer.Argument(
-            metavar="A",
-            help="As the leaderboard calls it, RUN, RUN@STEP, RUN@best, bot:NAME, or an id.",
-            autocompletion=completion.agents,
+        argument(
+            "A", "As the leaderboard calls it, RUN, RUN@STEP, RUN@best, bot:NAME, or an id.", offers=completion.agents
         ),
     ],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same.", autocompletion=completion.agents)],
+    b: Annotated[str, argument("B", "The same.", offers=completion.agents)],
     greedy: GreedyGamesOption = False,
 ) -> None:
     """Compare two agents by the stored matches: their record and the predicted score; plays nothing."""
     from league.boards.headtohead import matchup
     from league.printing.standings import print_matchup
 
-    m = matchup(output.open(), a, b, sampling="greedy" if greedy else "sample")
-    if output.as_json:
-        print_json(
-            asdict(m)
-            | {
-                "predicted": m.predicted and m.predicted._asdict(),
-                "difference": m.difference and m.difference._asdict(),
-            }
-        )
-        return
-    print_matchup(m)
+    found = matchup(output.open(), a, b, sampling="greedy" if greedy else "sample")
+    output.answer(found, lambda: print_matchup(found))
 
 
 @subcommand(PANEL)
@@ -110,8 +93,7 @@ def payoff(
     output: Output,
     run: RunOption = None,
     png: Annotated[
-        Path | None,
-        typer.Option("--png", metavar="FILE", help="A new file: the table as a heat map; needs matplotlib."),
+        Path | None, option("FILE", "A new file: the table as a heat map; needs matplotlib.", "--png")
     ] = None,
 ) -> None:
     """Show who beats whom in the evaluation matches, with the Nash mixture, alpha-rank and cycles."""
@@ -143,9 +125,9 @@ def payoff(
 def evaluate(
     output: Output,
     play: Play,
-    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
-    against: Annotated[str, typer.Option(metavar="B", help="The same.", autocompletion=completion.agents)],
-    games: Annotated[int, count_option("--games", help="In pairs with swapped seats, so an even number.")] = 100,
+    agent: Annotated[str, argument("A", AGENT_WORDS, offers=completion.agents)],
+    against: Annotated[str, option("B", "The same.", offers=completion.agents)],
+    games: Annotated[int, count_option("--games", "In pairs with swapped seats, so an even number.")] = 100,
     seed: SeedOption = 0,
     on: OnOption = None,
 ) -> None:
@@ -158,16 +140,13 @@ def evaluate(
         result = evaluate(
             agent, against, games, seed=seed, on=on, **play.as_keywords(), store=output.store, say=bar.say
         )
-    if output.as_json:
-        print_json(result)
-        return
-    print_evaluation(result, output.store)
+    output.answer(result, lambda: print_evaluation(result, output.store))
 
 
 @subcommand(PANEL)
 def nashconv(
     output: Output,
-    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
+    agent: Annotated[str, argument("A", AGENT_WORDS, offers=completion.agents)],
     env: AgainOption = None,
     policy: PolicyOption = None,
 ) -> None:
@@ -190,43 +169,36 @@ class Rounds:
 
     format: Annotated[
         str,
-        typer.Option(
-            metavar="FORMAT",
-            help="round-robin; gauntlet: the first against the others; double-elimination: two lost matches and an"
+        option(
+            "FORMAT",
+            "round-robin; gauntlet: the first against the others; double-elimination: two lost matches and an"
             " agent is out; adaptive: the most informative games.",
-            autocompletion=completion.words("round-robin", "gauntlet", "double-elimination", "adaptive"),
+            offers=completion.words("round-robin", "gauntlet", "double-elimination", "adaptive"),
         ),
     ] = "round-robin"
     games: Annotated[
         int | None,
         count_option(
-            "--games", help="Games of a pair, or of a double elimination's match, an even number; 20 if not given."
+            "--games", "Games of a pair, or of a double elimination's match, an even number; 20 if not given."
         ),
     ] = None
-    seeds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="gauntlet: how many of the first meet the others; 1 if not given."),
-    ] = None
+    seeds: Annotated[int | None, option("N", "gauntlet: how many of the first meet the others; 1 if not given.")] = None
     want: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="adaptive: which differences: all (to the anchor), order (neighbours), top; all if not given.",
-            autocompletion=completion.words("all", "order", "top"),
+        option(
+            "WHICH",
+            "adaptive: which differences: all (to the anchor), order (neighbours), top; all if not given.",
+            offers=completion.words("all", "order", "top"),
         ),
     ] = None
-    between: Annotated[
-        tuple[str, str] | None, typer.Option(metavar="A B", help="adaptive: only the difference between these two.")
-    ] = None
+    between: Annotated[tuple[str, str] | None, option("A B", "adaptive: only the difference between these two.")] = None
     until: Annotated[
         float | None,
-        typer.Option(
-            metavar="POINTS", help="adaptive: stop when all wanted anytime-valid intervals are narrower, in Elo points."
-        ),
+        option("POINTS", "adaptive: stop when all wanted anytime-valid intervals are narrower, in Elo points."),
     ] = None
-    max_games: Annotated[
-        int | None, count_option("--max-games", help="adaptive: most games in all; 1000 if not given.")
-    ] = None
+    max_games: Annotated[int | None, count_option("--max-games", "adaptive: most games in all; 1000 if not given.")] = (
+        None
+    )
 
 
 @subcommand(PANEL)
@@ -234,22 +206,14 @@ def tournament(
     output: Output,
     play: Play,
     rounds: Rounds,
-    agents: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[AGENT]...", help=AGENT_WORDS, autocompletion=completion.agents),
-    ] = None,
+    agents: Annotated[list[str] | None, argument("[AGENT]...", AGENT_WORDS, offers=completion.agents)] = None,
     run: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--run", metavar="RUN", help="Add all snapshots of this run; repeatable.", autocompletion=completion.runs
-        ),
+        list[str] | None, option("RUN", "Add all snapshots of this run; repeatable.", "--run", offers=completion.runs)
     ] = None,
-    newest: Annotated[int | None, typer.Option(metavar="N", help="Only the newest N snapshots of each --run.")] = None,
-    bots: Annotated[bool, flag("--bots", help="Add all bots of the game.")] = False,
-    pairs: Annotated[bool, flag("--pairs", help="Also what everybody did against everybody.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the results as a page, a new file .html.")
-    ] = None,
+    newest: Annotated[int | None, option("N", "Only the newest N snapshots of each --run.")] = None,
+    bots: Annotated[bool, flag("--bots", "Add all bots of the game.")] = False,
+    pairs: Annotated[bool, flag("--pairs", "Also what everybody did against everybody.")] = False,
+    out: Annotated[Path | None, option("FILE", "Also write the results as a page, a new file .html.")] = None,
     seed: SeedOption = 0,
     on: OnOption = None,
 ) -> None:
@@ -272,11 +236,7 @@ def tournament(
             store=output.store,
             say=bar.say,
         )
-    if output.as_json:
-        wanted = [{**asdict(w), "difference": w.difference and w.difference._asdict()} for w in result.wanted]
-        print_json(asdict(result) | {"wanted": wanted})
-    else:
-        print_tournament(result, pairs=pairs)
+    output.answer(result, lambda: print_tournament(result, pairs=pairs))
     if out is not None:
         output.say(f"the results are in {out}")
     if result.signal:
@@ -287,48 +247,30 @@ def tournament(
 def gate(
     output: Output,
     play: Play,
-    a: Annotated[
-        str, typer.Argument(metavar="A", help=f"The challenger: {AGENT_WORDS}", autocompletion=completion.agents)
-    ],
+    a: Annotated[str, argument("A", f"The challenger: {AGENT_WORDS}", offers=completion.agents)],
     b: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[B]",
-            help="Whom it must beat; A's run's champion if not given.",
-            autocompletion=completion.agents,
-        ),
+        str | None, argument("[B]", "Whom it must beat; A's run's champion if not given.", offers=completion.agents)
     ] = None,
-    elo0: Annotated[
-        float | None, typer.Option(metavar="X", help="H0: A is this many points stronger than B; 0 if not given.")
-    ] = None,
-    elo1: Annotated[
-        float | None, typer.Option(metavar="X", help="H1: A is this many points stronger than B; 35 if not given.")
-    ] = None,
-    payoff0: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="H0, in a game with a utility: A's payoff a match; else 0."),
-    ] = None,
+    elo0: Annotated[float | None, option("X", "H0: A is this many points stronger than B; 0 if not given.")] = None,
+    elo1: Annotated[float | None, option("X", "H1: A is this many points stronger than B; 35 if not given.")] = None,
+    payoff0: Annotated[float | None, option("X", "H0, in a game with a utility: A's payoff a match; else 0.")] = None,
     payoff1: Annotated[
-        float | None, typer.Option(metavar="X", help="H1: A's payoff a match; a twentieth of the bound if not given.")
+        float | None, option("X", "H1: A's payoff a match; a twentieth of the bound if not given.")
     ] = None,
     payoff_bound: Annotated[
-        float | None, typer.Option(metavar="X", help="Largest payoff of a match, where the game does not say.")
+        float | None, option("X", "Largest payoff of a match, where the game does not say.")
     ] = None,
-    alpha: Annotated[
-        float, typer.Option(metavar="P", help="Largest probability of accepting H1 when H0 is true.")
-    ] = 0.05,
-    beta: Annotated[
-        float, typer.Option(metavar="P", help="Largest probability of accepting H0 when H1 is true.")
-    ] = 0.05,
+    alpha: Annotated[float, option("P", "Largest probability of accepting H1 when H0 is true.")] = 0.05,
+    beta: Annotated[float, option("P", "Largest probability of accepting H0 when H1 is true.")] = 0.05,
     elo_model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Scale of the points: logistic (if not given) or normalised.",
-            autocompletion=completion.words("logistic", "normalised"),
+        option(
+            "MODEL",
+            "Scale of the points: logistic (if not given) or normalised.",
+            offers=completion.words("logistic", "normalised"),
         ),
     ] = None,
-    max_games: Annotated[int, count_option("--max-games", help="Most games to play, an even number.")] = 1000,
+    max_games: Annotated[int, count_option("--max-games", "Most games to play, an even number.")] = 1000,
     seed: SeedOption = 0,
 ) -> None:
     """Test whether A is stronger, game by game; exit code 0: yes, 3: no, 4: undecided.
@@ -350,9 +292,6 @@ def gate(
             store=output.store,
             say=bar.say,
         )
-    if output.as_json:
-        print_json(result)
-    else:
-        print_gate(result)
+    output.answer(result, lambda: print_gate(result))
     if result.decision != "passed":
         raise typer.Exit(GATE_FAILED if result.decision == "failed" else GATE_UNDECIDED)

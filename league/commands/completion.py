@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from league.errors import DEFAULT_STORE
 from league.printing import put
 from league.store.files import store_folder
+
+if TYPE_CHECKING:
+    from league.config.reference import SettingDoc
 
 Offer = tuple[str, str]
 """A word, and what it is."""
@@ -109,38 +112,6 @@ def states(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
 
 
 @_silent
-def games(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
-    """The games that are registered."""
-    from league.envs import registry
-
-    return ((name, "") for name in registry.games())
-
-
-@_silent
-def stages(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
-    """The stages, the shortest first."""
-    from league import config
-
-    return ((name, "") for name in config.stages())
-
-
-@_silent
-def presets(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
-    """The presets."""
-    from league import config
-
-    return ((name, "") for name in config.presets())
-
-
-@_silent
-def agent_sizes(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
-    """How large an agent may be."""
-    from league import config
-
-    return ((name, "") for name in config.agents())
-
-
-@_silent
 def sections(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
     """The sections of the settings, and the runs that have settings of their own."""
     from league.config.models import SECTIONS
@@ -152,8 +123,6 @@ def sections(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
 @_silent
 def setting_names(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
     """`SECTION.KEY=`, and of a setting that is typed out the words that it takes."""
-    from league.commands.known import known_settings
-
     name, equals, _ = incomplete.partition("=")
     for setting in known_settings(_game(ctx)):
         if ctx.info_name == "resume" and not setting.is_changeable:
@@ -164,15 +133,60 @@ def setting_names(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
             yield from ((f"{name}={word}", "") for word in setting.words)
 
 
-@_silent
-def devices(ctx: typer.Context, incomplete: str) -> Iterator[Offer]:
-    """What a network may run on."""
-    return ((name, "") for name in ("auto", "cuda", "mps", "cpu"))
-
-
 def words(*known: str) -> Complete:
     """One of these."""
     return _silent(lambda ctx, incomplete: ((word, "") for word in known))
+
+
+def _listed(find: Callable[[], Iterable[str]]) -> Complete:
+    """What `find` lists; what it loads is loaded when a word is typed."""
+    return _silent(lambda ctx, incomplete: ((name, "") for name in find()))
+
+
+@_listed
+def games() -> Iterable[str]:
+    """The games that are registered."""
+    from league.envs import registry
+
+    return registry.games()
+
+
+@_listed
+def stages() -> Iterable[str]:
+    """The stages, the shortest first."""
+    from league import config
+
+    return config.stages()
+
+
+@_listed
+def presets() -> Iterable[str]:
+    """The presets."""
+    from league import config
+
+    return config.presets()
+
+
+@_listed
+def agent_sizes() -> Iterable[str]:
+    """How large an agent may be."""
+    from league import config
+
+    return config.agents()
+
+
+devices = words("auto", "cuda", "mps", "cpu")
+
+
+def known_settings(game: str | None) -> list[SettingDoc]:
+    """Every setting with its bounds and meaning, of a registered game those of its own, too."""
+    from league.config.reference import settings_of
+    from league.envs import registry
+    from league.envs.listing import reward_meanings
+
+    if game is None:
+        return list(settings_of())
+    return list(settings_of(registry.options_model(game), reward_meanings(game)))
 
 
 def _folders(ctx: typer.Context) -> Iterator[Path]:

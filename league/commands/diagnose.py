@@ -21,9 +21,11 @@ from league.commands.options import (
     RunArgument,
     SamplerOption,
     SetOption,
+    argument,
     count_option,
     flag,
     group,
+    option,
     subcommand,
 )
 from league.printing import print_json, put, show
@@ -44,10 +46,7 @@ def doctor(output: Output) -> None:
     from league.printing.lists import print_findings
 
     found = examine(output.store)
-    if output.as_json:
-        print_json({"findings": found})
-    else:
-        print_findings(found)
+    output.answer({"findings": found}, lambda: print_findings(found))
     if any(finding.health == "broken" for finding in found):
         raise typer.Exit(1)
 
@@ -83,13 +82,13 @@ def selftest(
 @subcommand(PANEL)
 def validate(
     output: Output,
-    submission: Annotated[Path, typer.Argument(metavar="PATH", help="A folder or zip with an agent.py or a main.py.")],
+    submission: Annotated[Path, argument("PATH", "A folder or zip with an agent.py or a main.py.")],
     env: GameOption = None,
-    matches: Annotated[int, count_option("--matches", help="Matches against random play, an even number.")] = 20,
-    time_limit: Annotated[float, typer.Option(metavar="MS", help="Milliseconds of a decision.")] = 50.0,
-    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of a process.")] = 1024,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the matches.")] = 0,
-    trust: Annotated[bool, flag("--trust", help="Run its code where this machine cannot isolate it.")] = False,
+    matches: Annotated[int, count_option("--matches", "Matches against random play, an even number.")] = 20,
+    time_limit: Annotated[float, option("MS", "Milliseconds of a decision.")] = 50.0,
+    memory: Annotated[int, option("MIB", "Memory of a process.")] = 1024,
+    seed: Annotated[int, option("N", "Random seed of the matches.")] = 0,
+    trust: Annotated[bool, flag("--trust", "Run its code where this machine cannot isolate it.")] = False,
 ) -> None:
     """Play a submission as a referee would, shut in without network, programs and changes of files; say what is wrong.
 
@@ -108,10 +107,7 @@ def validate(
         trust=trust,
         say=output.say,
     )
-    if output.as_json:
-        print_json(found)
-    else:
-        print_validation(found)
+    output.answer(found, lambda: print_validation(found))
     if not found.is_fit:
         raise typer.Exit(1)
 
@@ -120,18 +116,13 @@ def validate(
 def check(
     output: Output,
     game: Annotated[
-        str,
-        typer.Argument(
-            metavar="GAME",
-            help="The game: a name such as brawl, or an address such as game.py.",
-            autocompletion=completion.games,
-        ),
+        str, argument("GAME", "The game: a name such as brawl, or an address such as game.py.", offers=completion.games)
     ],
     overrides: SetOption = None,
     bot: BotOption = None,
     sampler: SamplerOption = None,
     policy: PolicyOption = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the matches and actions.")] = 1,
+    seed: Annotated[int, option("N", "Random seed of the matches and actions.")] = 1,
 ) -> None:
     """Hold a game to what training takes for granted: play it in every way, and name the first rule that it breaks.
 
@@ -175,12 +166,7 @@ def alarms(output: Output, run: RunArgument = None) -> None:
     from league.printing.answers import print_alarms
 
     findings = alarms(output.open(), run)
-    if not findings:
-        output.say("no runs yet")
-    if output.as_json:
-        print_json({"alarms": findings})
-        return
-    print_alarms(findings)
+    output.answer({"alarms": findings}, lambda: print_alarms(findings), "" if findings else "no runs yet")
 
 
 @subcommand(PANEL)
@@ -192,12 +178,7 @@ def events(output: Output, run: RunArgument = None) -> None:
     if run is not None:
         opened.find_run(run)
     rows = opened.events(run)
-    if not rows:
-        output.say("no events")
-    if output.as_json:
-        print_json({"events": rows})
-    elif rows:
-        print_events(rows)
+    output.answer({"events": rows}, lambda: print_events(rows), "" if rows else "no events")
 
 
 @subcommand(PANEL)
@@ -205,7 +186,7 @@ def tune(
     preset: PresetOption = "fast",
     agent: AgentOption = None,
     env: GameOption = None,
-    seconds: Annotated[float, typer.Option(metavar="X", help="How long is measured, about.")] = 60.0,
+    seconds: Annotated[float, option("X", "How long is measured, about.")] = 60.0,
     device: DeviceOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -232,13 +213,10 @@ def tune(
 
 @subcommand(PANEL, "env", group=bench_app)
 def bench_env(
-    env: Annotated[
-        str,
-        typer.Option(metavar="GAME", help="The game, by its name or address.", autocompletion=completion.games),
-    ] = "brawl",
-    rows: Annotated[int, count_option("--rows", help="Matches side by side.")] = 1024,
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads that step them.")] = 1,
-    seconds: Annotated[float, typer.Option(metavar="X", help="How long to measure.")] = 3.0,
+    env: Annotated[str, option("GAME", "The game, by its name or address.", offers=completion.games)] = "brawl",
+    rows: Annotated[int, count_option("--rows", "Matches side by side.")] = 1024,
+    threads: Annotated[int, option("N", "Threads that step them.")] = 1,
+    seconds: Annotated[float, option("X", "How long to measure.")] = 3.0,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -256,11 +234,9 @@ def bench_env(
 def bench_learner(
     preset: PresetOption = "fast",
     agent: AgentOption = None,
-    rows: Annotated[int | None, count_option("--rows", help="Matches side by side; the preset's if not given.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Torch's threads; its own choice if not given.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", help="Rollouts and updates measured; medians are printed.")] = 3,
+    rows: Annotated[int | None, count_option("--rows", "Matches side by side; the preset's if not given.")] = None,
+    threads: Annotated[int | None, option("N", "Torch's threads; its own choice if not given.")] = None,
+    repeats: Annotated[int, option("N", "Rollouts and updates measured; medians are printed.")] = 3,
     device: DeviceOption = None,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -283,14 +259,11 @@ def bench_learner(
 
 @subcommand(PANEL, "torso", group=bench_app)
 def bench_torso(
-    env: Annotated[
-        str,
-        typer.Option(metavar="GAME", help="The game, by its name or address.", autocompletion=completion.games),
-    ] = "brawl",
+    env: Annotated[str, option("GAME", "The game, by its name or address.", offers=completion.games)] = "brawl",
     agent: AgentOption = None,
-    rows: Annotated[int, count_option("--rows", help="Rows that decide in one step.")] = 64,
-    threads: Annotated[int, typer.Option(metavar="N", help="Torch's threads.")] = 1,
-    repeats: Annotated[int, typer.Option(metavar="N", help="Times measured; medians are printed.")] = 5,
+    rows: Annotated[int, count_option("--rows", "Rows that decide in one step.")] = 64,
+    threads: Annotated[int, option("N", "Torch's threads.")] = 1,
+    repeats: Annotated[int, option("N", "Times measured; medians are printed.")] = 5,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -309,10 +282,10 @@ def bench_torso(
 
 @subcommand(PANEL, "ratings", group=bench_app)
 def bench_ratings(
-    agents: Annotated[int, count_option("--agents", help="How many are rated.")] = 500,
-    matches: Annotated[int, count_option("--matches", help="How many match rows the store has.")] = 1_000_000,
-    repeats: Annotated[int, typer.Option(metavar="N", help="Times measured; medians are printed.")] = 5,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the made-up matches.")] = 0,
+    agents: Annotated[int, count_option("--agents", "How many are rated.")] = 500,
+    matches: Annotated[int, count_option("--matches", "How many match rows the store has.")] = 1_000_000,
+    repeats: Annotated[int, option("N", "Times measured; medians are printed.")] = 5,
+    seed: Annotated[int, option("N", "Random seed of the made-up matches.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Milliseconds to rate everyone from the match rows: the SQL part and the solving. Fills a store first."""

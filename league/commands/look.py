@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 import league.commands.completion as completion
-from league.commands.options import AGENT_WORDS, AgainOption, Output, Play, SeedOption, count_option, flag, subcommand
+from league.commands.options import (
+    AGENT_WORDS,
+    AgainOption,
+    Output,
+    Play,
+    SeedOption,
+    argument,
+    count_option,
+    flag,
+    option,
+    subcommand,
+)
 from league.errors import UsageError, next_step
 from league.printing import print_json, put
 
@@ -24,29 +35,19 @@ DEMO_SECONDS = 10.0
 def watch(
     output: Output,
     play: Play,
-    agent: Annotated[
-        str,
-        typer.Argument(metavar="A", help=f"{AGENT_WORDS} Or a replay.", autocompletion=completion.agents),
-    ],
-    b: Annotated[
-        str | None,
-        typer.Argument(metavar="[B]", help="The same; seat 1. None with a replay.", autocompletion=completion.agents),
-    ] = None,
+    agent: Annotated[str, argument("A", f"{AGENT_WORDS} Or a replay.", offers=completion.agents)],
+    b: Annotated[str | None, argument("[B]", "The same; seat 1. None with a replay.", offers=completion.agents)] = None,
     against: Annotated[str | None, typer.Option(metavar="B", help="The same as B.", hidden=True)] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A new file: .html a page, .mp4, .gif, .png its last frame, .replay the match itself."
-        ),
+        option("FILE", "A new file: .html a page, .mp4, .gif, .png its last frame, .replay the match itself."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(metavar="X", help="Seconds of the match to draw, at most 300; all if not given.")
+        float | None, option("X", "Seconds of the match to draw, at most 300; all if not given.")
     ] = None,
-    start: Annotated[
-        float, typer.Option(metavar="X", help="Seconds of the match that are left out before that.")
-    ] = 0.0,
-    boxes: Annotated[bool, flag("--boxes", help="Also draw hit boxes and hurt boxes.")] = False,
-    kept: Annotated[bool, flag("--kept", help="Their newest match that the store keeps; play none.")] = False,
+    start: Annotated[float, option("X", "Seconds of the match that are left out before that.")] = 0.0,
+    boxes: Annotated[bool, flag("--boxes", "Also draw hit boxes and hurt boxes.")] = False,
+    kept: Annotated[bool, flag("--kept", "Their newest match that the store keeps; play none.")] = False,
     seed: SeedOption = 0,
 ) -> None:
     """Play A against B once, or play a replay back, and draw it."""
@@ -66,18 +67,13 @@ def watch(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json(shot)
-    else:
-        print_film(shot)
+    output.answer(shot, lambda: print_film(shot))
 
 
 @subcommand(PANEL)
 def demo(
     output: Output,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="As of `league watch`; the terminal if not given.")
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "As of `league watch`; the terminal if not given.")] = None,
 ) -> None:
     """Watch ten seconds of brawl between two agents that come with league: one million steps against 50,000."""
     from league.arena.watching import watch
@@ -85,10 +81,7 @@ def demo(
 
     strong, weak = (str(BUNDLED / name) for name in ("strong", "weak"))
     shot = watch(strong, weak, out, seconds=DEMO_SECONDS, store=output.store, say=output.say)
-    if output.as_json:
-        print_json(shot)
-        return
-    print_film(shot)
+    output.answer(shot, lambda: print_film(shot))
     for words in (["train", "--agent", "small", "--run", "mine"], ["leaderboard"], ["report", "mine"]):
         output.say(next_step(*words, store=output.store))
 
@@ -97,12 +90,12 @@ def demo(
 def play_by_hand(
     output: Output,
     play: Play,
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help=AGENT_WORDS, autocompletion=completion.agents)],
-    seat: Annotated[int, typer.Option(metavar="SEAT", help="Your seat, 0 or 1.")] = 0,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What you are called on the leaderboard.")] = "person",
-    port: Annotated[int, typer.Option(metavar="PORT", help="Of the page; a free one if not given.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A new file, .replay, for the match.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of the match; drawn if not given.")] = None,
+    agent: Annotated[str, argument("AGENT", AGENT_WORDS, offers=completion.agents)],
+    seat: Annotated[int, option("SEAT", "Your seat, 0 or 1.")] = 0,
+    name: Annotated[str, option("NAME", "What you are called on the leaderboard.")] = "person",
+    port: Annotated[int, option("PORT", "Of the page; a free one if not given.")] = 0,
+    out: Annotated[Path | None, option("FILE", "A new file, .replay, for the match.")] = None,
+    seed: Annotated[int | None, option("N", "Random seed of the match; drawn if not given.")] = None,
 ) -> None:
     """Play against an agent yourself, on a page of this machine in the browser; the match is stored as an import."""
     from league.arena import browser
@@ -120,24 +113,17 @@ def play_by_hand(
         store=output.store,
         say=say,
     )
-    if output.as_json:
-        print_json(ended)
-    else:
-        print_ended(ended)
+    output.answer(ended, lambda: print_ended(ended))
 
 
 @subcommand(PANEL)
 def replay(
     output: Output,
     file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="A .replay, or a file of RUN/failures, written when a guard stopped a run."
-        ),
+        Path, argument("FILE", "A .replay, or a file of RUN/failures, written when a guard stopped a run.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A new file: .png draws the match there, .gif also the step before."),
+        Path | None, option("FILE", "A new file: .png draws the match there, .gif also the step before.")
     ] = None,
     env: AgainOption = None,
 ) -> None:
@@ -146,13 +132,7 @@ def replay(
     from league.sessions.failures import ReplayedFailure, replay
 
     result = replay(file, out, env=env, say=output.say)
-    if output.as_json:
-        print_json(result)
-        return
-    if isinstance(result, ReplayedFailure):
-        print_replay(result)
-    else:
-        print_played(result)
+    output.answer(result, lambda: print_replay(result) if isinstance(result, ReplayedFailure) else print_played(result))
     if out is not None:
         output.say(f"{out}: drawn")
 
@@ -160,12 +140,8 @@ def replay(
 @subcommand(PANEL)
 def rewards(
     output: Output,
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run; it may be training.", autocompletion=completion.runs)
-    ],
-    last: Annotated[
-        int | None, count_option("--last", help="Only the newest N training matches; all if not given.")
-    ] = None,
+    run: Annotated[str, argument("RUN", "A run; it may be training.", offers=completion.runs)],
+    last: Annotated[int | None, count_option("--last", "Only the newest N training matches; all if not given.")] = None,
 ) -> None:
     """Show each reward term's mean per match, and in how many matches it was not 0."""
     from league.printing.lists import print_rewards
@@ -173,12 +149,9 @@ def rewards(
     opened = output.open()
     opened.find_run(run)
     terms = opened.reward_terms(run, last)
-    if not terms:
-        output.say(f"{run}: no training match is finished yet")
-    if output.as_json:
-        print_json({"terms": [{**asdict(term), "weighted": term.weighted} for term in terms]})
-    elif terms:
-        print_rewards(run, terms)
+    nothing = "" if terms else f"{run}: no training match is finished yet"
+    weighed = [{**asdict(term), "weighted": term.weighted} for term in terms]
+    output.answer({"terms": weighed}, lambda: print_rewards(run, terms), nothing)
 
 
 @subcommand(PANEL)
@@ -186,16 +159,10 @@ def report(
     output: Output,
     runs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...",
-            help="Runs, or a league for its learners; else the newest.",
-            autocompletion=completion.runs,
-        ),
+        argument("[RUN]...", "Runs, or a league for its learners; else the newest.", offers=completion.runs),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="A new file.")] = Path("report.html"),
-    matches: Annotated[
-        int | None, typer.Option(metavar="N", help="How many kept matches it can play; 12 if not given.")
-    ] = None,
+    out: Annotated[Path, option("FILE", "A new file.")] = Path("report.html"),
+    matches: Annotated[int | None, option("N", "How many kept matches it can play; 12 if not given.")] = None,
 ) -> None:
     """Write one page about runs, for a browser: ratings, scores, losses, payoffs, matches, alarms, settings."""
     from league.faces.report import MATCHES, report
@@ -204,18 +171,13 @@ def report(
 
     with Bar(output.quiet) as bar:
         done = report(runs or (), out, matches=MATCHES if matches is None else matches, store=output.store, say=bar.say)
-    if output.as_json:
-        print_json(done)
-    else:
-        print_report(done)
+    output.answer(done, lambda: print_report(done))
 
 
 @subcommand(PANEL)
 def serve(
     output: Output,
-    port: Annotated[
-        int | None, typer.Option(metavar="PORT", help="Of the page, 8700 if not given; 0: a free one.")
-    ] = None,
+    port: Annotated[int | None, option("PORT", "Of the page, 8700 if not given; 0: a free one.")] = None,
 ) -> None:
     """Show the store live in a browser, on 127.0.0.1, while training runs; writes nothing. Ctrl+C ends it."""
     from league.faces.live import PORT, serve
@@ -234,18 +196,17 @@ def query(
     output: Output,
     sql: Annotated[
         str,
-        typer.Argument(
-            metavar="SQL",
-            help="One SELECT. Tables: run, agent, snapshot, match, replay, rating, metric, event, gate, import,"
-            " learner.",
+        argument(
+            "SQL",
+            "One SELECT. Tables: run, agent, snapshot, match, replay, rating, metric, event, gate, import, learner.",
         ),
     ],
     format: Annotated[
         str,
-        typer.Option(
-            metavar="FORMAT",
-            help="table, csv, jsonl or md; a table that is too wide is a block a record.",
-            autocompletion=completion.words("table", "csv", "jsonl", "md"),
+        option(
+            "FORMAT",
+            "table, csv, jsonl or md; a table that is too wide is a block a record.",
+            offers=completion.words("table", "csv", "jsonl", "md"),
         ),
     ] = "table",
 ) -> None:

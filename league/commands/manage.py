@@ -7,10 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import league.commands.completion as completion
-from league.commands.options import Output, RunOption, flag, group, subcommand
+from league.commands.options import Output, RunOption, argument, flag, group, option, subcommand
 from league.printing import print_json, show
 
 PANEL = "Manage"
@@ -34,62 +32,47 @@ def runs(output: Output) -> None:
     roles = {row.run: row.role for row in opened.learners()}
     hosts = {row.run: holder(opened.path / row.run / LOCK) for row, _ in found}
     kept = {row.run: list(kept_states(opened, row.run)) for row, _ in found}
-    if not found:
-        output.say("no runs yet")
-    if output.as_json:
-        listed = [
-            {
-                **{**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)},
-                **{"host": hosts[r.run], "kept_states": kept[r.run]},
-            }
-            for r, status in found
-        ]
-        print_json({"runs": listed})
-        return
-    print_runs(found, roles, kept, hosts if set(hosts.values()) - {"", this_host()} else {})
+    listed = [
+        {
+            **{**asdict(r), "status": status, "config": json.loads(r.config), "role": roles.get(r.run)},
+            **{"host": hosts[r.run], "kept_states": kept[r.run]},
+        }
+        for r, status in found
+    ]
+    others = hosts if set(hosts.values()) - {"", this_host()} else {}
+    output.answer({"runs": listed}, lambda: print_runs(found, roles, kept, others), "" if found else "no runs yet")
 
 
 @subcommand(PANEL)
 def stop(
     output: Output,
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run, league or exploiter.", autocompletion=completion.runs)
-    ],
+    run: Annotated[str, argument("RUN", "A run, league or exploiter.", offers=completion.runs)],
 ) -> None:
     """Ask the process that trains a run, in another shell or on another machine, to stop after its update, saved."""
     from league.sessions.folders import ask_to_stop
 
     asked = ask_to_stop(output.open(), run)
-    if output.as_json:
-        print_json({"asked": asked})
-    else:
-        show(f"asked {', '.join(asked)} to stop after this update; `league resume {run}` goes on")
+    told = f"asked {', '.join(asked)} to stop after this update; `league resume {run}` goes on"
+    output.answer({"asked": asked}, lambda: show(told))
 
 
 @subcommand(PANEL)
 def export(
     output: Output,
     agent: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT", help="RUN, RUN@STEP, RUN@best, RUN@stopped or a folder.", autocompletion=completion.agents
-        ),
+        str, argument("AGENT", "RUN, RUN@STEP, RUN@best, RUN@stopped or a folder.", offers=completion.agents)
     ],
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="A new folder; of a submission it may be a file, NAME.zip.")
-    ],
+    out: Annotated[Path, argument("OUT", "A new folder; of a submission it may be a file, NAME.zip.")],
     format: Annotated[
         str,
-        typer.Option(
-            metavar="FORMAT",
-            help="folder (safetensors and JSON), onnx, torch (torch.export), submission, which plays without torch, or"
+        option(
+            "FORMAT",
+            "folder (safetensors and JSON), onnx, torch (torch.export), submission, which plays without torch, or"
             " page, on which you play it in a browser.",
-            autocompletion=completion.words("folder", "onnx", "torch", "submission", "page"),
+            offers=completion.words("folder", "onnx", "torch", "submission", "page"),
         ),
     ] = "folder",
-    quantize: Annotated[
-        str | None, typer.Option(metavar="int8", help="Weights of agent.onnx in 8 bits; prints the error.")
-    ] = None,
+    quantize: Annotated[str | None, option("int8", "Weights of agent.onnx in 8 bits; prints the error.")] = None,
 ) -> None:
     """Export an agent: as weights, as ONNX, as a torch program, as a submission to a contest, or as a page."""
     from league.arena.agents import export
@@ -102,31 +85,22 @@ def export(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json({"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step})
-    else:
-        show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}")
+    found = {"path": str(out), "agent_id": manifest.agent_id, "run": manifest.run, "step": manifest.step}
+    output.answer(found, lambda: show(f"{manifest.run}@{manifest.step} ({manifest.agent_id[:12]}) is in {out}"))
 
 
 @subcommand(PANEL, "import")
 def import_matches(
     output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Matches: .jsonl, .csv or .pgn.")],
+    file: Annotated[Path, argument("FILE", "Matches: .jsonl, .csv or .pgn.")],
     game: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GAME", help="The game of matches that do not name theirs.", autocompletion=completion.games
-        ),
+        str | None, option("GAME", "The game of matches that do not name theirs.", offers=completion.games)
     ] = None,
-    game_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The same as a game id, which may be new to the store.")
-    ] = None,
-    run: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the import; import-N if not given.")] = None,
-    replace: Annotated[bool, flag("--replace", help="Replace the earlier imports that this file continues.")] = False,
-    as_new: Annotated[bool, flag("--as-new", help="These are new games, even if they look like earlier ones.")] = False,
-    strict: Annotated[
-        bool, flag("--strict", help="Refuse a PGN file with a bad game, which else is left out.")
-    ] = False,
+    game_id: Annotated[str | None, option("ID", "The same as a game id, which may be new to the store.")] = None,
+    run: Annotated[str | None, option("NAME", "Name of the import; import-N if not given.")] = None,
+    replace: Annotated[bool, flag("--replace", "Replace the earlier imports that this file continues.")] = False,
+    as_new: Annotated[bool, flag("--as-new", "These are new games, even if they look like earlier ones.")] = False,
+    strict: Annotated[bool, flag("--strict", "Refuse a PGN file with a bad game, which else is left out.")] = False,
 ) -> None:
     """Import matches played elsewhere; they count for the leaderboard."""
     from league.printing.answers import print_import
@@ -145,34 +119,26 @@ def import_matches(
             store=output.store,
             say=bar.say,
         )
-    if output.as_json:
-        print_json(done)
-        return
-    print_import(done, output.store)
+    output.answer(done, lambda: print_import(done, output.store))
 
 
 @subcommand(PANEL)
 def matches(
     output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file: .jsonl, .csv or .pgn.")],
+    file: Annotated[Path, argument("FILE", "A new file: .jsonl, .csv or .pgn.")],
     run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Only those of this run, evaluation, gate or import.",
-            autocompletion=completion.runs,
-        ),
+        str | None, option("RUN", "Only those of this run, evaluation, gate or import.", offers=completion.runs)
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(
-            metavar="KIND",
-            help="evaluation or training; `league import` takes evaluation only.",
-            autocompletion=completion.words("evaluation", "training"),
+        option(
+            "KIND",
+            "evaluation or training; `league import` takes evaluation only.",
+            offers=completion.words("evaluation", "training"),
         ),
     ] = "evaluation",
-    game_id: Annotated[str | None, typer.Option(metavar="ID", help="Only this game's.")] = None,
-    names: Annotated[bool, flag("--names", help="Write agents by name instead of by id.")] = False,
+    game_id: Annotated[str | None, option("ID", "Only this game's.")] = None,
+    names: Annotated[bool, flag("--names", "Write agents by name instead of by id.")] = False,
 ) -> None:
     """Write matches to a file that other tools, and `league import`, read."""
     from league.store.exchange import export_matches
@@ -186,10 +152,7 @@ def matches(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json(done)
-    else:
-        show(f"{done.matches:,} matches are in {done.file}")
+    output.answer(done, lambda: show(f"{done.matches:,} matches are in {done.file}"))
 
 
 @subcommand(PANEL, "list", group=imports_app)
@@ -199,27 +162,19 @@ def imports_list(output: Output) -> None:
     from league.store.exchange import imports
 
     found = imports(store=output.store, say=output.say)
-    if not found:
-        output.say("no imports yet")
-    if output.as_json:
-        print_json({"imports": found})
-    elif found:
-        print_imports(found)
+    output.answer({"imports": found}, lambda: print_imports(found), "" if found else "no imports yet")
 
 
 @subcommand(PANEL, "remove", group=imports_app)
 def imports_remove(
     output: Output,
-    run: Annotated[str, typer.Argument(metavar="NAME", help="As `league imports list` has it.")],
+    run: Annotated[str, argument("NAME", "As `league imports list` has it.")],
 ) -> None:
     """Take an import back: its games, and the agents that nobody else has met; ratings are those without it."""
     from league.store.exchange import remove_import
 
     gone = remove_import(run, store=output.store, say=output.say)
-    if output.as_json:
-        print_json(gone)
-    else:
-        show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}")
+    output.answer(gone, lambda: show(f"removed: {gone.run} with its {gone.matches:,} games of {gone.file}"))
 
 
 @subcommand(PANEL, "list", group=snapshots_app)
@@ -229,25 +184,16 @@ def snapshots_list(output: Output, run: RunOption = None) -> None:
     from league.sessions.retention import DEFAULT_KEEP, holdings
 
     found = holdings(output.open(), run)
-    if not found:
-        output.say("no snapshots yet")
-    if output.as_json:
-        print_json({"snapshots": found})
-        return
-    print_holdings(f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does", found)
+    title = f"snapshots; what `league snapshots prune --keep {DEFAULT_KEEP}` does"
+    output.answer({"snapshots": found}, lambda: print_holdings(title, found), "" if found else "no snapshots yet")
 
 
 @subcommand(PANEL, "prune", group=snapshots_app)
 def snapshots_prune(
     output: Output,
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="[RUN]", help="Only this run's; else every run's.", autocompletion=completion.runs),
-    ] = None,
-    keep: Annotated[
-        int | None, typer.Option(metavar="N", help="How many of a run's newest are kept; 20 if not given.")
-    ] = None,
-    is_dry: Annotated[bool, flag("--dry-run", help="Print what would be deleted; change nothing.")] = False,
+    run: Annotated[str | None, argument("[RUN]", "Only this run's; else every run's.", offers=completion.runs)] = None,
+    keep: Annotated[int | None, option("N", "How many of a run's newest are kept; 20 if not given.")] = None,
+    is_dry: Annotated[bool, flag("--dry-run", "Print what would be deleted; change nothing.")] = False,
 ) -> None:
     """Delete files of old snapshots, never of a run that can go on; rows, matches and ratings are kept."""
     from league.printing.lists import print_holdings, show_size

@@ -14,7 +14,7 @@ import typer
 
 import league.commands.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
-from league.printing import say
+from league.printing import print_json, say
 from league.runtime.process import settings_kept
 
 if TYPE_CHECKING:
@@ -108,115 +108,83 @@ def counted(option: str, text: str | int) -> int:
         raise UsageError(f"{option} {text!r}: {error}") from None
 
 
-def flag(name: str, *, help: str) -> Any:
+def option(metavar: str, help: str, *names: str, offers: completion.Complete | None = None) -> Any:
+    """An option that takes a value; `offers`: what a shell offers for it."""
+    return typer.Option(*names, metavar=metavar, help=help, autocompletion=offers)
+
+
+def argument(metavar: str, help: str, offers: completion.Complete | None = None) -> Any:
+    """An argument; `offers`: what a shell offers for it."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=offers)
+
+
+def flag(name: str, help: str) -> Any:
     """An option that is given or not."""
     return typer.Option(name, metavar="", help=help)
 
 
-def count_option(*names: str, help: str, metavar: str = "N", autocompletion: Any = None) -> Any:
-    """An option that takes a count of steps or games."""
+def count_option(name: str, help: str, metavar: str = "N", offers: completion.Complete | None = None) -> Any:
+    """An option that takes a count of steps or games; `offers`: what a shell offers for it."""
     return typer.Option(
-        *names,
-        parser=lambda text: counted(names[0], text),
-        metavar=metavar,
-        help=help,
-        autocompletion=autocompletion,
+        name, parser=lambda text: counted(name, text), metavar=metavar, help=help, autocompletion=offers
     )
 
 
 StoreOption = Annotated[
     Path,
-    typer.Option(
-        "--store",
-        metavar="FOLDER",
-        help="Has a folder for each run and all that was played; or its address, s3://BUCKET/FOLDER.",
+    option(
+        "FOLDER", "Has a folder for each run and all that was played; or its address, s3://BUCKET/FOLDER.", "--store"
     ),
 ]
-JsonOption = Annotated[bool, flag("--json", help="One JSON document on stdout.")]
-QuietOption = Annotated[bool, flag("--quiet", help="Say nothing on stderr but errors.")]
-DeviceOption = Annotated[
-    str | None,
-    typer.Option("--device", metavar="DEVICE", help="auto, cuda, mps or cpu.", autocompletion=completion.devices),
-]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
-StageOption = Annotated[
-    str,
-    typer.Option("--stage", metavar="STAGE", help="How long: smoke, test50k or 10m.", autocompletion=completion.stages),
-]
+JsonOption = Annotated[bool, flag("--json", "One JSON document on stdout.")]
+QuietOption = Annotated[bool, flag("--quiet", "Say nothing on stderr but errors.")]
+DeviceOption = Annotated[str | None, option("DEVICE", "auto, cuda, mps or cpu.", "--device", offers=completion.devices)]
+SeedOption = Annotated[int, option("N", "Random seed.", "--seed")]
+StageOption = Annotated[str, option("STAGE", "How long: smoke, test50k or 10m.", "--stage", offers=completion.stages)]
 PresetOption = Annotated[
     str,
-    typer.Option(
-        "--preset",
-        metavar="PRESET",
-        help="How wide: fast, heavy, beast or auto (by the device).",
-        autocompletion=completion.presets,
-    ),
+    option("PRESET", "How wide: fast, heavy, beast or auto (by the device).", "--preset", offers=completion.presets),
 ]
 AgentOption = Annotated[
     str | None,
-    typer.Option(
-        "--agent",
-        metavar="SIZE",
-        help="How large a network: small; the game's own if not given.",
-        autocompletion=completion.agent_sizes,
+    option(
+        "SIZE", "How large a network: small; the game's own if not given.", "--agent", offers=completion.agent_sizes
     ),
 ]
 GameOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "GAME",
+        "The game: a name such as kuhn, game.py[:NAME] or package.module[:NAME].",
         "--env",
-        metavar="GAME",
-        help="The game: a name such as kuhn, game.py[:NAME] or package.module[:NAME].",
-        autocompletion=completion.games,
+        offers=completion.games,
     ),
 ]
 AgainOption = Annotated[
-    str | None,
-    typer.Option(
-        "--env",
-        metavar="GAME",
-        help="Where the game is, to name its code again.",
-        autocompletion=completion.games,
-    ),
+    str | None, option("GAME", "Where the game is, to name its code again.", "--env", offers=completion.games)
 ]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="A TOML file, laid over preset and stage.")
-]
+ConfigOption = Annotated[Path | None, option("FILE", "A TOML file, laid over preset and stage.", "--config")]
 SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="A.B=VALUE", help="One setting; repeatable.", autocompletion=completion.setting_names
-    ),
+    list[str] | None, option("A.B=VALUE", "One setting; repeatable.", "--set", offers=completion.setting_names)
 ]
 BotOption = Annotated[
-    list[str] | None,
-    typer.Option("--bot", metavar="[NAME=]ADDRESS", help="A bot, bots.py:greedy or program:./bot; repeatable."),
+    list[str] | None, option("[NAME=]ADDRESS", "A bot, bots.py:greedy or program:./bot; repeatable.", "--bot")
 ]
 SamplerOption = Annotated[
-    str | None,
-    typer.Option("--sampler", metavar="[NAME=]ADDRESS", help="A sampler of your own, file.py:NAME, for pool.sampler."),
+    str | None, option("[NAME=]ADDRESS", "A sampler of your own, file.py:NAME, for pool.sampler.", "--sampler")
 ]
 PolicyOption = Annotated[
-    str | None,
-    typer.Option("--policy", metavar="[NAME=]ADDRESS", help="A network of your own, file.py:NAME, for agent.policy."),
+    str | None, option("[NAME=]ADDRESS", "A network of your own, file.py:NAME, for agent.policy.", "--policy")
 ]
 PoliciesOption = Annotated[
-    list[str] | None,
-    typer.Option("--policy", metavar="[NAME=]ADDRESS", help="Code of an agent's network, file.py:NAME; repeatable."),
+    list[str] | None, option("[NAME=]ADDRESS", "Code of an agent's network, file.py:NAME; repeatable.", "--policy")
 ]
 OnOption = Annotated[
-    str | None,
-    typer.Option("--on", metavar="CLUSTER", help="On a Ray cluster: HOST:PORT, ray://HOST:PORT, auto or local."),
+    str | None, option("CLUSTER", "On a Ray cluster: HOST:PORT, ray://HOST:PORT, auto or local.", "--on")
 ]
-GreedyGamesOption = Annotated[bool, flag("--greedy", help="Use greedy games instead of sampled ones.")]
-RunArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="[RUN]", help="Only this run's; else all.", autocompletion=completion.runs),
-]
-RunOption = Annotated[
-    str | None,
-    typer.Option("--run", metavar="RUN", help="Only this run's.", autocompletion=completion.runs),
-]
+GreedyGamesOption = Annotated[bool, flag("--greedy", "Use greedy games instead of sampled ones.")]
+RunArgument = Annotated[str | None, argument("[RUN]", "Only this run's; else all.", offers=completion.runs)]
+RunOption = Annotated[str | None, option("RUN", "Only this run's.", "--run", offers=completion.runs)]
 AGENT_WORDS = "RUN, RUN@STEP, RUN@best, RUN@stopped, bot:NAME or a folder."
 
 
@@ -232,6 +200,15 @@ class Output:
         """Talk, unless `quiet`."""
         say(message, self.quiet)
 
+    def answer(self, data: Any, shown: Callable[[], object], nothing: str = "") -> None:
+        """Data on stdout: `data` as one JSON document, or what `shown` prints; talk that there is `nothing` instead."""
+        if nothing:
+            self.say(nothing)
+        if self.as_json:
+            print_json(data)
+        elif not nothing:
+            shown()
+
     def open(self) -> Store:
         """The store; what cannot be read of it is said."""
         from league.store.store import Store
@@ -243,14 +220,14 @@ class Output:
 class TrainingOutput(Output):
     """What a training shows, beside what it is."""
 
-    json_lines: Annotated[bool, flag("--json-lines", help="Print one JSON object per event.")] = False
+    json_lines: Annotated[bool, flag("--json-lines", "Print one JSON object per event.")] = False
     log: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "TRACKER[=FOLDER]",
+            "tensorboard, wandb, csv or none; repeatable.",
             "--log",
-            metavar="TRACKER[=FOLDER]",
-            help="tensorboard, wandb, csv or none; repeatable.",
-            autocompletion=completion.words("tensorboard", "wandb", "csv", "none"),
+            offers=completion.words("tensorboard", "wandb", "csv", "none"),
         ),
     ] = None
 
@@ -259,22 +236,14 @@ class TrainingOutput(Output):
 class Play:
     """How agents play that are named."""
 
-    greedy: Annotated[bool, flag("--greedy", help="All play their likeliest action instead of sampling.")] = False
+    greedy: Annotated[bool, flag("--greedy", "All play their likeliest action instead of sampling.")] = False
     env: Annotated[
         str | None,
-        typer.Option(
-            "--env",
-            metavar="GAME",
-            help="The game; needed between bots, or to name its code again.",
-            autocompletion=completion.games,
-        ),
+        option("GAME", "The game; needed between bots, or to name its code again.", "--env", offers=completion.games),
     ] = None
     bot: BotOption = None
     policy: PoliciesOption = None
-    device: Annotated[
-        str,
-        typer.Option("--device", metavar="DEVICE", help="auto, cuda, mps or cpu.", autocompletion=completion.devices),
-    ] = "auto"
+    device: Annotated[str, option("DEVICE", "auto, cuda, mps or cpu.", "--device", offers=completion.devices)] = "auto"
 
     def as_keywords(self, bots: str = "bots") -> dict[str, Any]:
         """As the library takes it; `bots`: what it calls the bots in Python there."""

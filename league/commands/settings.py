@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import league.commands.completion as completion
-from league.commands.known import known_settings
-from league.commands.options import AgentOption, ConfigOption, GameOption, Output, SetOption, flag, subcommand
+from league.commands.completion import known_settings
+from league.commands.options import (
+    AgentOption,
+    ConfigOption,
+    GameOption,
+    Output,
+    SetOption,
+    argument,
+    flag,
+    option,
+    subcommand,
+)
 from league.commands.train import PANEL
 from league.errors import ConfigError, UsageError, nearest, quoted
 from league.printing import print_json, show
@@ -27,21 +35,15 @@ def games(output: Output) -> None:
     from league.printing.lists import print_games
 
     found = listed_games()
-    if output.as_json:
-        print_json({"games": found})
-    else:
-        print_games(found)
-        output.say("a game of your own needs no name: --env game.py (docs/tutorial.md)")
+    output.answer({"games": found}, lambda: print_games(found))
+    output.say("a game of your own needs no name: --env game.py (docs/tutorial.md)")
 
 
 @subcommand(PANEL)
 def bots(
     output: Output,
     game: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[GAME]", help="Only this game's: a name or an address.", autocompletion=completion.games
-        ),
+        str | None, argument("[GAME]", "Only this game's: a name or an address.", offers=completion.games)
     ] = None,
 ) -> None:
     """List the scripted bots of the games, and what each does."""
@@ -50,12 +52,7 @@ def bots(
     from league.printing.lists import print_bots
 
     found = listed_bots(None if game is None else enter(game, output.say))
-    if output.as_json:
-        print_json({"bots": found})
-    elif found:
-        print_bots(found)
-    else:
-        output.say("it has no bots")
+    output.answer({"bots": found}, lambda: print_bots(found), "" if found else "it has no bots")
 
 
 @subcommand(PANEL)
@@ -63,33 +60,22 @@ def settings(
     output: Output,
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[SECTION]",
-            help="A section, learner, or one setting, learner.clip, explained; or a run, whose settings they are.",
-            autocompletion=completion.sections,
+        argument(
+            "[SECTION]",
+            "A section, learner, or one setting, learner.clip, explained; or a run, whose settings they are.",
+            offers=completion.sections,
         ),
     ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Those of this run; else of a new one.", autocompletion=completion.runs),
-    ] = None,
-    stage: Annotated[
-        str | None,
-        typer.Option(metavar="STAGE", help="How long; test50k if not given.", autocompletion=completion.stages),
-    ] = None,
+    run: Annotated[str | None, option("RUN", "Those of this run; else of a new one.", offers=completion.runs)] = None,
+    stage: Annotated[str | None, option("STAGE", "How long; test50k if not given.", offers=completion.stages)] = None,
     preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRESET",
-            help="How wide, auto before it is sized; fast if not given.",
-            autocompletion=completion.presets,
-        ),
+        str | None, option("PRESET", "How wide, auto before it is sized; fast if not given.", offers=completion.presets)
     ] = None,
     agent: AgentOption = None,
     env: GameOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
-    is_explained: Annotated[bool, flag("--explain", help="What each setting means, above it.")] = False,
+    is_explained: Annotated[bool, flag("--explain", "What each setting means, above it.")] = False,
 ) -> None:
     """Print every setting as a TOML file that --config takes, or a section with what may be set and what it means."""
     from league.config import to_json

@@ -18,11 +18,12 @@ from league.commands.options import (
     PresetOption,
     SetOption,
     StageOption,
+    argument,
     count_option,
     flag,
+    option,
     subcommand,
 )
-from league.printing import print_json
 
 if TYPE_CHECKING:
     from league.sessions.sweep_results import SweepResult
@@ -31,13 +32,11 @@ if TYPE_CHECKING:
 @subcommand("Train")
 def sweep(
     output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file with the tables space and train.")],
-    trials: Annotated[int, typer.Option(metavar="N", help="Settings in all, those of earlier calls among them.")] = 30,
-    jobs: Annotated[int, typer.Option(metavar="J", help="Processes at once, of one thread each.")] = 1,
-    show: Annotated[bool, flag("--show", help="Try nothing; print where the sweep stands.")] = False,
-    best: Annotated[
-        Path | None, typer.Option("--best", metavar="OUT", help="A new file: the best setting, for --config.")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "A TOML file with the tables space and train.")],
+    trials: Annotated[int, option("N", "Settings in all, those of earlier calls among them.")] = 30,
+    jobs: Annotated[int, option("J", "Processes at once, of one thread each.")] = 1,
+    show: Annotated[bool, flag("--show", "Try nothing; print where the sweep stands.")] = False,
+    best: Annotated[Path | None, option("OUT", "A new file: the best setting, for --config.", "--best")] = None,
     on: OnOption = None,
 ) -> None:
     """Search settings with Optuna; each is judged on as many seeds as it takes. The same call again goes on."""
@@ -55,10 +54,7 @@ def sweep(
     if best is not None:
         write_best(result, best)
         output.say(f"the best is in {best}: league train --config {best}")
-    if output.as_json:
-        print_json(_as_json(result))
-    else:
-        print_sweep(result)
+    output.answer(_as_json(result), lambda: print_sweep(result))
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
@@ -73,28 +69,27 @@ def _as_json(result: SweepResult) -> dict[str, Any]:
 @subcommand("Compare")
 def compare(
     output: Output,
-    a: Annotated[str, typer.Argument(metavar="A", help="A TOML file of settings, or a run of the store.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
-    seeds: Annotated[int, typer.Option(metavar="N", help="Runs of each; those in the store are not repeated.")] = 5,
-    seed: Annotated[int, typer.Option(metavar="N", help="The first seed.")] = 1,
+    a: Annotated[str, argument("A", "A TOML file of settings, or a run of the store.")],
+    b: Annotated[str, argument("B", "The same.")],
+    seeds: Annotated[int, option("N", "Runs of each; those in the store are not repeated.")] = 5,
+    seed: Annotated[int, option("N", "The first seed.")] = 1,
     objective: Annotated[
         str,
-        typer.Option(
-            metavar="WHAT",
-            help="rating, score, nashconv or exploitability.",
-            autocompletion=completion.words("rating", "score", "nashconv", "exploitability"),
+        option(
+            "WHAT",
+            "rating, score, nashconv or exploitability.",
+            offers=completion.words("rating", "score", "nashconv", "exploitability"),
         ),
     ] = "rating",
     against: Annotated[
-        list[str] | None,
-        typer.Option(metavar="AGENT", help="score: an opponent; repeatable.", autocompletion=completion.agents),
+        list[str] | None, option("AGENT", "score: an opponent; repeatable.", offers=completion.agents)
     ] = None,
-    games: Annotated[int | None, count_option("--games", help="Games of each pair; 20 if not given, else 200.")] = None,
+    games: Annotated[int | None, count_option("--games", "Games of each pair; 20 if not given, else 200.")] = None,
     env: GameOption = None,
     stage: StageOption = "test50k",
     preset: PresetOption = "fast",
     agent: AgentOption = None,
-    steps: Annotated[int | None, count_option("--steps", help="Steps of a run (default: the stage's).")] = None,
+    steps: Annotated[int | None, count_option("--steps", "Steps of a run (default: the stage's).")] = None,
     device: DeviceOption = None,
     overrides: SetOption = None,
 ) -> None:
@@ -120,10 +115,6 @@ def compare(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        told = {**asdict(result), "difference": result.difference and result.difference._asdict()}
-        print_json(told | {"is_decided": result.is_decided})
-    else:
-        print_comparison(result)
+    output.answer({**asdict(result), "is_decided": result.is_decided}, lambda: print_comparison(result))
     if result.signal:
         raise typer.Exit(128 + result.signal)

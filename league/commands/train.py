@@ -26,8 +26,10 @@ from league.commands.options import (
     SetOption,
     StageOption,
     TrainingOutput,
+    argument,
     count_option,
     flag,
+    option,
     subcommand,
 )
 from league.errors import UsageError
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 PANEL = "Train"
 RanksOption = Annotated[
-    int | None, count_option("--ranks", help="Processes on this machine that train it together, each with rows / N.")
+    int | None, count_option("--ranks", "Processes on this machine that train it together, each with rows / N.")
 ]
 
 
@@ -51,15 +53,10 @@ def train(
     preset: PresetOption = "fast",
     agent: AgentOption = None,
     env: GameOption = None,
-    encode: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.py[:NAME]", help="The encoder of the game --env kaggle:NAME."),
-    ] = None,
-    run: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The run's name; the next free GAME-N if not given.")
-    ] = None,
+    encode: Annotated[str | None, option("FILE.py[:NAME]", "The encoder of the game --env kaggle:NAME.")] = None,
+    run: Annotated[str | None, option("NAME", "The run's name; the next free GAME-N if not given.")] = None,
     steps: Annotated[
-        int | None, count_option("--steps", help="Total steps, such as 300k or 1.5M (default: the stage's).")
+        int | None, count_option("--steps", "Total steps, such as 300k or 1.5M (default: the stage's).")
     ] = None,
     seed: SeedOption = 0,
     device: DeviceOption = None,
@@ -68,22 +65,18 @@ def train(
     bot: BotOption = None,
     sampler: SamplerOption = None,
     policy: PolicyOption = None,
-    fresh: Annotated[bool, flag("--fresh", help="Start at step 0 even if a run could be carried on.")] = False,
-    league: Annotated[
-        str | None,
-        typer.Option("--league", metavar="FILE", help="Train a league: a TOML file, or `small`."),
-    ] = None,
+    fresh: Annotated[bool, flag("--fresh", "Start at step 0 even if a run could be carried on.")] = False,
+    league: Annotated[str | None, option("FILE", "Train a league: a TOML file, or `small`.", "--league")] = None,
     learner: Annotated[
-        str | None,
-        typer.Option("--learner", metavar="NAME", help="Only this learner of the league, in a process of its own."),
+        str | None, option("NAME", "Only this learner of the league, in a process of its own.", "--learner")
     ] = None,
     begin_with: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "AGENT",
+            "Begin with its weights, and near it: a folder of `league imitate`, or RUN@STEP.",
             "--begin-with",
-            metavar="AGENT",
-            help="Begin with its weights, and near it: a folder of `league imitate`, or RUN@STEP.",
-            autocompletion=completion.agents,
+            offers=completion.agents,
         ),
     ] = None,
     on: OnOption = None,
@@ -138,28 +131,17 @@ def _encoded(env: str | None, encode: str | None) -> str | None:
 def resume(
     output: TrainingOutput,
     run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="A run, league or exploiter, or a learner LEAGUE.NAME.",
-            autocompletion=completion.runs,
-        ),
+        str, argument("RUN", "A run, league or exploiter, or a learner LEAGUE.NAME.", offers=completion.runs)
     ],
     steps: Annotated[
-        int | None, count_option("--steps", help="Total steps (default: the stage's); a finished run goes further.")
+        int | None, count_option("--steps", "Total steps (default: the stage's); a finished run goes further.")
     ] = None,
     at: Annotated[
         int | None,
-        count_option(
-            "--at",
-            help="Start a new run from the kept state at or before STEP.",
-            metavar="STEP",
-            autocompletion=completion.states,
-        ),
+        count_option("--at", "Start a new run from the kept state at or before STEP.", "STEP", completion.states),
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--run", metavar="NAME", help="With --at: the new run's name; the next free GAME-N if not given."),
+        str | None, option("NAME", "With --at: the new run's name; the next free GAME-N if not given.", "--run")
     ] = None,
     env: AgainOption = None,
     bot: BotOption = None,
@@ -168,15 +150,10 @@ def resume(
     device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="A.B=VALUE",
-            help="A setting that may change; repeatable.",
-            autocompletion=completion.setting_names,
-        ),
+        option("A.B=VALUE", "A setting that may change; repeatable.", "--set", offers=completion.setting_names),
     ] = None,
     take_over: Annotated[
-        bool, flag("--take-over", help="End the lock of another machine that shows no sign of life for a minute.")
+        bool, flag("--take-over", "End the lock of another machine that shows no sign of life for a minute.")
     ] = False,
     on: OnOption = None,
     ranks: RanksOption = None,
@@ -215,29 +192,20 @@ def resume(
 @subcommand(PANEL)
 def exploit(
     output: TrainingOutput,
-    agent: Annotated[str, typer.Argument(metavar="A", help=AGENT_WORDS, autocompletion=completion.agents)],
-    steps: Annotated[int, count_option("--steps", help="Training steps of the exploiter.")] = 100_000,
-    games: Annotated[int, count_option("--games", help="Matches that measure the result, an even number.")] = 400,
-    own_weights: Annotated[bool, flag("--own-weights", help="Begin with A's own weights.")] = False,
-    run: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The exploiter's name; that of a stopped one continues it.")
-    ] = None,
+    agent: Annotated[str, argument("A", AGENT_WORDS, offers=completion.agents)],
+    steps: Annotated[int, count_option("--steps", "Training steps of the exploiter.")] = 100_000,
+    games: Annotated[int, count_option("--games", "Matches that measure the result, an even number.")] = 400,
+    own_weights: Annotated[bool, flag("--own-weights", "Begin with A's own weights.")] = False,
+    run: Annotated[str | None, option("NAME", "The exploiter's name; that of a stopped one continues it.")] = None,
     seed: SeedOption = 0,
     env: Annotated[
         str | None,
-        typer.Option(
-            metavar="GAME",
-            help="The game; needed if A is a bot, or to name its code again.",
-            autocompletion=completion.games,
-        ),
+        option("GAME", "The game; needed if A is a bot, or to name its code again.", offers=completion.games),
     ] = None,
     bot: BotOption = None,
     policy: PoliciesOption = None,
     preset: Annotated[
-        str,
-        typer.Option(
-            metavar="PRESET", help="Preset, if A is a bot; else that of A's run.", autocompletion=completion.presets
-        ),
+        str, option("PRESET", "Preset, if A is a bot; else that of A's run.", offers=completion.presets)
     ] = "fast",
     device: DeviceOption = None,
     overrides: SetOption = None,
@@ -271,22 +239,19 @@ def exploit(
 @subcommand(PANEL)
 def imitate(
     output: Output,
-    game: Annotated[
-        str,
-        typer.Argument(metavar="GAME", help="A name, game.py[:NAME] or an address.", autocompletion=completion.games),
-    ],
+    game: Annotated[str, argument("GAME", "A name, game.py[:NAME] or an address.", offers=completion.games)],
     sources: Annotated[
         list[str],
-        typer.Option(
+        option(
+            "SOURCE",
+            "An agent that plays now, replays[:NAME], FILE.replay or FILE.parquet; repeatable.",
             "--from",
-            metavar="SOURCE",
-            help="An agent that plays now, replays[:NAME], FILE.replay or FILE.parquet; repeatable.",
-            autocompletion=completion.agents,
+            offers=completion.agents,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="A new folder; names the agent.")],
-    games: Annotated[int, count_option("--games", help="Games of each two named agents, an even number.")] = 200,
-    epochs: Annotated[int, count_option("--epochs", help="Most passes over the demonstrations.")] = 50,
+    out: Annotated[Path, option("FOLDER", "A new folder; names the agent.", "--out")],
+    games: Annotated[int, count_option("--games", "Games of each two named agents, an even number.")] = 200,
+    epochs: Annotated[int, count_option("--epochs", "Most passes over the demonstrations.")] = 50,
     seed: SeedOption = 0,
     agent: AgentOption = None,
     device: DeviceOption = None,
@@ -315,10 +280,7 @@ def imitate(
         store=output.store,
         say=output.say,
     )
-    if output.as_json:
-        print_json(clone)
-    else:
-        print_clone(clone)
+    output.answer(clone, lambda: print_clone(clone))
 
 
 def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback, Callback]:
@@ -336,8 +298,9 @@ def _callbacks(verbosity: int, output: TrainingOutput) -> tuple[TerminalCallback
 
 def _finish(result: TrainResult, output: TrainingOutput, callback: TerminalCallback) -> None:
     """What is printed of a training that has ended: where it stands, and what can be done next."""
-    from league.printing.answers import endings, print_ending
+    from league.printing.answers import endings, print_exploit
     from league.runtime.launch import is_follower
+    from league.sessions.exploitability import Exploit
 
     if is_follower():  # rank 0 says it
         return
@@ -345,8 +308,8 @@ def _finish(result: TrainResult, output: TrainingOutput, callback: TerminalCallb
         output.say(line)
     if output.as_json:
         print_json(result)
-    elif not callback.json_lines:
-        print_ending(result)
+    elif isinstance(result, Exploit) and not callback.json_lines:
+        print_exploit(result)
     callback.result(result)
     if result.signal:
         raise typer.Exit(128 + result.signal)

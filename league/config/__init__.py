@@ -33,7 +33,6 @@ from league.config.models import (
     SECTIONS,
     Config,
     Option,
-    PartsConfig,
     mix_members,
 )
 from league.errors import ConfigError, StoreError, quoted
@@ -96,7 +95,7 @@ def load(
     Raises:
         ConfigError: an unknown stage, preset or key, a value outside its rule, or an unreadable file.
     """
-    source = read_toml(SOURCE, "the hyperparameter source")
+    source = _source()
     base = _base(source)
     file_layer, sets = _said(env, config_file, overrides)
     layer = layer or {}
@@ -141,13 +140,13 @@ def game_of(
     Raises:
         ConfigError: an unreadable file or override.
     """
-    base = _base(read_toml(SOURCE, "the hyperparameter source"))
+    base = _base(_source())
     return _game_of(base, layer or {}, *_said(env, config_file, overrides))
 
 
 def has_game(name: str) -> bool:
     """Whether the hyperparameter source has settings of a game of this name."""
-    return name in read_toml(SOURCE, "the hyperparameter source")["game"]
+    return name in _source()["game"]
 
 
 def verbosity(stage: str, config_file: str | Path | None = None, overrides: Iterable[str] = ()) -> int:
@@ -156,7 +155,7 @@ def verbosity(stage: str, config_file: str | Path | None = None, overrides: Iter
     Raises:
         ConfigError: an unknown stage, or an unreadable file or override.
     """
-    source = read_toml(SOURCE, "the hyperparameter source")
+    source = _source()
     merged = _base(source)
     file_layer, sets = _said(None, config_file, overrides)
     for table in (stage_layer(source, stage), file_layer):
@@ -171,6 +170,10 @@ def laid_over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Layer:
     merge(merged, _brought(lower))
     merge(merged, _brought(upper))
     return merged
+
+
+def _source() -> dict[str, Any]:
+    return read_toml(SOURCE, "the hyperparameter source")
 
 
 def _base(source: Mapping[str, Any]) -> Layer:
@@ -217,20 +220,20 @@ def _game_of(base: Layer, layer: Layer, file_layer: Layer, sets: Iterable[tuple[
 
 def stages() -> tuple[str, ...]:
     """The names of the stages, shortest first."""
-    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    table = _source()["stage"]
     return tuple(sorted(table, key=lambda name: int(table[name]["run"]["total_steps"])))
 
 
 def continued_stages() -> dict[str, str]:
     """Stage -> the one whose finished runs it carries on."""
-    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    table = _source()["stage"]
     return {name: stage["run"]["continues"] for name, stage in table.items() if stage["run"].get("continues")}
 
 
 def stage_called(stage: str, config: Config) -> str:
     """What a run of a stage is called in its row: the stage, or its steps where they are not the stage's: `300,000
     steps`. What is no stage, as of a league, is called as it is."""
-    known = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    known = _source()["stage"]
     total = config.run.total_steps
     is_so = stage in known and known[stage]["run"]["total_steps"] == total
     return stage if is_so or (stage not in known and not stage.endswith(OWN_LENGTH)) else f"{total:,}{OWN_LENGTH}"
@@ -238,7 +241,7 @@ def stage_called(stage: str, config: Config) -> str:
 
 def longer_stages(stage: str, steps: int) -> list[str]:
     """The stages that carry on a finished run of `steps` steps, by the name of its stage (`stage_called`)."""
-    table = read_toml(SOURCE, "the hyperparameter source")["stage"]
+    table = _source()["stage"]
     is_own = stage.endswith(OWN_LENGTH)
     return [
         name
@@ -249,7 +252,7 @@ def longer_stages(stage: str, steps: int) -> list[str]:
 
 def role_figures() -> dict[str, dict[str, Any]]:
     """Role of a league's learner -> its figures, which `league.pool.roles` checks and explains."""
-    return dict(read_toml(SOURCE, "the hyperparameter source")["role"])
+    return dict(_source()["role"])
 
 
 def role_sets(overrides: Iterable[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
@@ -274,23 +277,14 @@ def role_sets(overrides: Iterable[str]) -> tuple[list[str], dict[str, dict[str, 
     return others, figures
 
 
-def as_layer(table: Mapping[str, Any], where: str) -> Layer:
-    """`table` as something to lay over other settings; `where` names it in errors.
-
-    Raises:
-        ConfigError: a section that there is not, or one that is not a table.
-    """
-    return read_sections(table, where)
-
-
 def presets() -> tuple[str, ...]:
     """The names of the presets, as listed in the source."""
-    return tuple(read_toml(SOURCE, "the hyperparameter source")["preset"])
+    return tuple(_source()["preset"])
 
 
 def agents() -> dict[str, dict[str, dict[str, Any]]]:
     """Name of an agent's size -> section -> key -> value, of what it sets in every game."""
-    return dict(read_toml(SOURCE, "the hyperparameter source")["agents"])
+    return dict(_source()["agents"])
 
 
 def to_json(config: Config) -> dict[str, Any]:
@@ -393,11 +387,6 @@ def used_parts(config: Config) -> dict[str, dict[str, list[str]]]:
         "policies": config.parts.policies,
     }
     return {kind: {n: [x.thing, x.sha256] for n, x in own.items()} for kind, own in used.items() if own}
-
-
-def with_parts(config: Config, parts: PartsConfig) -> Config:
-    """`config` with these custom parts."""
-    return config.model_copy(update={"parts": parts})
 
 
 def mixed_fingerprint(earlier: str, config: Config) -> str:

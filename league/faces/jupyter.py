@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from league.errors import one_line
 from league.printing.dashboard import clock, spark
 from league.printing.figures import LearnerFigures, Opponent
+from league.printing.progress import named
 from league.runtime.phases import gauging
 from league.training.run import Callback, Report, Start
 
@@ -59,33 +60,33 @@ class Progress(Callback):
         if self._is_shown:
             self._show(is_last=True)
 
-    def began(self, start: Start) -> None:
+    def began(self, start: Start, name: str = "") -> None:
         """What is told without a name is this run's."""
-        self._learner(start.run)
+        self._learner(name or start.run)
 
-    def report(self, report: Report) -> None:
+    def report(self, report: Report, name: str = "") -> None:
         """Moves the bar."""
         self._gauge = None
         self._learner(report.run).add(report)
         self._show()
 
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+    def evaluated(self, steps: int, opponent: str, summary: Summary, name: str = "") -> None:
         """A line of the table."""
-        self._learner().add_evaluation(steps, opponent, summary)
+        self._learner(name).add_evaluation(opponent, summary)
         self._show()
 
-    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
+    def rated(self, steps: int, ratings: Sequence[Rated], name: str = "") -> None:
         """Ratings in the table."""
-        self._learner().add_ratings(ratings)
+        self._learner(name).add_ratings(ratings)
 
-    def say(self, message: str) -> None:
+    def say(self, message: str, name: str = "") -> None:
         """Kept as one of the last lines."""
-        self._said.append(message)
+        self._said.append(f"{name}: {message}" if name else message)
         self._show()
 
     def of(self, name: str) -> Callback:
         """The same panel, under the learner's name."""
-        return _LearnerPanel(self, name)
+        return named(self, name)
 
     def _learner(self, name: str = "") -> LearnerFigures:
         if not name and self._learners:
@@ -123,29 +124,6 @@ class Progress(Callback):
             parts.append(f"<div>{_text(name)}: {done:,.0f} of {total:,.0f}</div>{BAR.format(_percent(done, total))}")
         parts += [f"<div style='opacity:0.65'>{_text(line)}</div>" for line in self._said]
         return f"<div style='font-size:90%;line-height:1.5'>{''.join(parts)}</div>"
-
-
-class _LearnerPanel(Callback):
-    """What a panel hears of one learner of a league."""
-
-    def __init__(self, panel: Progress, name: str) -> None:
-        self._panel, self._name = panel, name
-
-    def report(self, report: Report) -> None:
-        """Its bar."""
-        self._panel.report(report)
-
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """Kept."""
-        self._panel._learner(self._name).add_evaluation(steps, opponent, summary)
-
-    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
-        """Its rating."""
-        self._panel._learner(self._name).add_ratings(ratings)
-
-    def say(self, message: str) -> None:
-        """With its name."""
-        self._panel.say(f"{self._name}: {message}")
 
 
 def _head(learner: LearnerFigures) -> str:

@@ -105,7 +105,7 @@ def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) 
     for against, step, games, score in scored:
         itself = f"itself at step {against[len(row.run) + 1 :]}" if against.startswith(f"{row.run}@") else against
         scores.setdefault(itself, []).append((step, games, score))
-    steps = _steps_of(row)
+    steps = row.steps / row.update if row.update else 0.0  # of an update, about
     return RunFacts(
         row=row,
         status=status,
@@ -119,11 +119,6 @@ def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) 
         terms=terms,
         events=events[-MOST_EVENTS:],
     )
-
-
-def _steps_of(row: RunRow) -> float:
-    """Steps of an update, about."""
-    return row.steps / row.update if row.update else 0.0
 
 
 def _total_steps(row: RunRow) -> int | None:

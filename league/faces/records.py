@@ -1,6 +1,6 @@
 """What a page shows, as plain records: report and live page draw the same ones by the same script.
 
-`gather.py` makes them of a store.
+`readings.py` makes them of a store.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A report: one page in one file that shows runs and everything they did, and needs no network.
 
-`gather.py` takes the numbers out of the store (`records.py` says which), `page/report.js` draws them, with uPlot.
+`readings.py` takes the numbers out of the store (`records.py` says which), `page/report.js` draws them, with uPlot.
 """
 
 from __future__ import annotations

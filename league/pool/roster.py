@@ -33,7 +33,7 @@ from pydantic import ValidationError
 
 from league import config as settings
 from league.config import Layer
-from league.config.layers import read_toml
+from league.config.layers import read_sections, read_toml
 from league.errors import ConfigError, nearest
 from league.pool.roles import ROLES, Role, RoleName
 from league.types.schema import MAX_COUNT, MAX_LEARNERS
@@ -118,7 +118,7 @@ def load(league: str | Path, sets: Mapping[str, Mapping[str, Any]] | None = None
     num_learners = len(table.get("learners", {}))
     if num_learners > MAX_LEARNERS:
         raise ConfigError(f"{where}: it has {num_learners:,} learners, more than {MAX_LEARNERS}; leave some out")
-    common = settings.as_layer(table.get("config", {}), f"{where}: [config]")
+    common = read_sections(table.get("config", {}), f"{where}: [config]")
     learners = tuple(_learner(name, x, figures, sets, common, where) for name, x in table.get("learners", {}).items())
     for role in sets:
         if not any(learner.role_name == role for learner in learners):
@@ -172,7 +172,7 @@ def _learner(
     own = table.get("config", {})
     if not isinstance(own, dict):
         raise ConfigError(f"{here}: config={own!r} is not a table; write config.SECTION.KEY = VALUE")
-    own = settings.as_layer(own, f"{here}: config")
+    own = read_sections(own, f"{here}: config")
     for section in FIXED:
         if section in own:
             raise ConfigError(

@@ -164,9 +164,11 @@ def print_json(data: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: a number that is not finite is null, times are ISO 8601, bytes hex."""
+    """`value` as JSON has it: a named tuple is an object, a number that is not finite null, a time ISO 8601."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):

@@ -41,14 +41,6 @@ def print_evaluation(result: Evaluation, store: Path) -> None:
     print_prose(f"{result.a} {s.line(result.b)}")
 
 
-def print_ending(result: TrainResult) -> None:
-    """What is printed of a training that has ended: of an exploiter what it scored, of others nothing."""
-    from league.sessions.exploitability import Exploit
-
-    if isinstance(result, Exploit):
-        print_exploit(result)
-
-
 def endings(result: TrainResult, store: Path) -> list[str]:
     """Where a training stands, a line a learner, and what can be done next; of a finished exploiter nothing."""
     from league.sessions.exploitability import Exploit
@@ -60,21 +52,12 @@ def endings(result: TrainResult, store: Path) -> list[str]:
         return [] if is_over else list(stopped)
     learners = result.learners if isinstance(result, LeagueResult) else (result,)
     lines = [f"{x.run}: {x.status} at step {x.steps:,} after {x.updates} updates" for x in learners]
+    report = [next_step("report", result.run, "--out", f"{result.run}.html", store=store)] if is_over else []
     if isinstance(result, LeagueResult):
         words = ["payoff"] if is_over else ["resume", result.run]
-        return [*lines, next_step(*words, store=store), *_offered(result.run, store, is_over)]
+        return [*lines, next_step(*words, store=store), *report]
     words = ["leaderboard", "--run"] if is_over else ["resume"]
-    return [
-        *lines,
-        *result.verdict.splitlines(),
-        next_step(*words, result.run, store=store),
-        *_offered(result.run, store, is_over),
-    ]
-
-
-def _offered(name: str, store: Path, is_over: bool) -> list[str]:
-    """The report of a training that is over."""
-    return [next_step("report", name, "--out", f"{name}.html", store=store)] if is_over else []
+    return [*lines, *result.verdict.splitlines(), next_step(*words, result.run, store=store), *report]
 
 
 def print_exploit(r: Exploit) -> None:

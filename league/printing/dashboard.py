@@ -181,7 +181,7 @@ def _opponents(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
         rows.append([name.removeprefix("bot:"), *_against(found, plain)])
     if not rows:
         return []
-    return [title, *layout(columns, rows, width, plain, has_rule=False, tells=False)]
+    return [title, *layout(columns, rows, width, plain)]
 
 
 def _against(found: Opponent, plain: bool) -> list[Value]:
@@ -211,7 +211,7 @@ def _figures(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
         range_ = "" if limits is None else f"{limits[0]:g} to {limits[1]:.3g}"
         curve = Cell((spark(history, 20, plain),), "cyan")
         rows.append([name, Cell((f"{history[-1]:.3g}",), health(metric, history, unit)), curve, range_])
-    return layout(columns, rows, width, plain, has_rule=False, tells=False) if rows else []
+    return layout(columns, rows, width, plain) if rows else []
 
 
 def _rewards(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
@@ -230,7 +230,7 @@ def _rewards(learner: LearnerFigures, width: int, plain: bool) -> list[Line]:
         [t.term, Cell((f"{t.weighted:+z.2f}",), around(t.weighted, t.weighted)), f"{t.fired} of {t.matches}"]
         for t in shown
     ]
-    return layout(columns, rows, width, plain, has_rule=False, tells=False)
+    return layout(columns, rows, width, plain)
 
 
 def _league(view: Screen, width: int, plain: bool) -> list[Line]:
@@ -241,7 +241,7 @@ def _league(view: Screen, width: int, plain: bool) -> list[Line]:
         *(Column("rating", 1, is_number=True), Column("entropy", 4, is_number=True), Column("KL", 4, is_number=True)),
     ]
     rows = [_row(learner, plain) for learner in view.learners.values()]
-    return layout(columns, rows, width, plain, has_rule=False, tells=False)
+    return layout(columns, rows, width, plain)
 
 
 def _row(learner: LearnerFigures, plain: bool) -> list[Value]:

@@ -57,7 +57,6 @@ class LearnerFigures:
         self.units: Mapping[str, float] = {}
         """Of limits that depend on settings (`league.boards.readings.units`)."""
         self.alarm = ""
-        self.evaluated_at = 0
 
     def add(self, report: Report) -> None:
         """An update was made."""
@@ -71,12 +70,11 @@ class LearnerFigures:
         for group, rate in report.win_rates.items():
             self.opponents.setdefault(group, Opponent()).training.append(rate)
 
-    def add_evaluation(self, steps: int, opponent: str, summary: Summary) -> None:
+    def add_evaluation(self, opponent: str, summary: Summary) -> None:
         """It was evaluated against one opponent."""
         found = self.opponents.setdefault(opponent, Opponent())
         found.evaluation = summary
         found.scores.append(summary.score)
-        self.evaluated_at = steps
 
     def add_ratings(self, ratings: Sequence[Rated]) -> None:
         """It and its opponents were rated."""

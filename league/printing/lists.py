@@ -177,30 +177,21 @@ def print_settings(found: Sequence[SettingDoc], values: Mapping[str, str]) -> No
 
 def print_findings(found: Sequence[HealthCheck]) -> None:
     """What `league doctor` found, and what to do about each."""
-    rows = [
-        (
-            Cell((x.health,), HEALTH[x.health]),
-            x.about,
-            f"{x.found}. Next: {x.next}" if x.next else x.found,
-        )
-        for x in found
-    ]
-    print_table("", ("", "what", Column("found", is_prose=True)), rows)
+    _print_checks("", "what", [(x.health, HEALTH[x.health], x.about, x.found, x.next) for x in found])
 
 
 def print_validation(found: Validation) -> None:
     """What a submission did, a row a rule, and the verdict."""
-    rows = [
-        (
-            Cell(("broken",), HEALTH["broken"]) if check.next else Cell(("holds",), HEALTH["well"]),
-            check.rule,
-            f"{check.found}. Next: {check.next}" if check.next else check.found,
-        )
-        for check in found.checks
-    ]
-    verdict = "fit to submit" if found.is_fit else "not fit to submit"
-    print_table(f"{found.submission}, {found.game}", ("", "rule", Column("found", is_prose=True)), rows)
-    put(f"{found.submission} is {verdict}")
+    words = {True: ("broken", HEALTH["broken"]), False: ("holds", HEALTH["well"])}
+    checks = [(*words[bool(x.next)], x.rule, x.found, x.next) for x in found.checks]
+    _print_checks(f"{found.submission}, {found.game}", "rule", checks)
+    put(f"{found.submission} is {'fit to submit' if found.is_fit else 'not fit to submit'}")
+
+
+def _print_checks(title: str, what: str, checks: Sequence[tuple[str, str, str, str, str]]) -> None:
+    """Checks of (word, its colour, what was checked, what was found, what to do) each."""
+    rows = [(Cell((word,), colour), name, f"{x}. Next: {do}" if do else x) for word, colour, name, x, do in checks]
+    print_table(title, ("", what, Column("found", is_prose=True)), rows)
 
 
 def show_size(num_bytes: int) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -96,34 +97,68 @@ class TerminalCallback(Callback):
 
     # What it is told.
 
-    def began(self, start: Start) -> None:
+    def began(self, start: Start, name: str = "") -> None:
         """The limits that depend on settings."""
-        self._began_run("", start)
+        with self._lock:
+            self._learner(name).units = units(start.config)
 
-    def report(self, report: Report) -> None:
+    def report(self, report: Report, name: str = "") -> None:
         """Draws the update, or writes it."""
-        self._report("", report)
+        with self._lock:
+            self._learner(name).add(report)
+        if self.json_lines:
+            self.view.machine.sample()
+            machine = {"cores": self.view.machine.cores[-1], "memory": self.view.machine.memory}
+            shares = self._meter.shares()
+            print_json({"event": "update", **asdict(report), "time_goes_to": shares, "machine": machine})
+        elif self._screen is None:
+            if self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
+                for key, value in self._plain(report):
+                    self.console.tell(f"{key:<9} {value}")
+            self._rewards = describe_rewards(report)
+            part = REWARD_LINES * report.steps // report.total_steps
+            if self._part not in (None, part):
+                self._say_rewards()
+            self._part = part
+        self._tell_crowding()
 
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
+    def evaluated(self, steps: int, opponent: str, summary: Summary, name: str = "") -> None:
         """One line an opponent, below one about the rewards; the dashboard's row."""
-        self._evaluated("", steps, opponent, summary)
+        with self._lock:
+            self._learner(name).add_evaluation(opponent, summary)
+        if self.json_lines:
+            told = {"run": name or self._learner("").name, "steps": steps, "opponent": opponent}
+            print_json({"event": "evaluated", **told, "summary": asdict(summary)})
+        elif self._screen is None:
+            self._say_rewards()
+            self.say(f"at {steps:,} {summary.line(opponent)}")
 
-    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
+    def rated(self, steps: int, ratings: Sequence[Rated], name: str = "") -> None:
         """The dashboard's ratings."""
-        self._rated("", steps, ratings)
+        with self._lock:
+            self._learner(name).add_ratings(ratings)
+        if self.json_lines:
+            told = {"run": name or self._learner("").name, "steps": steps}
+            print_json({"event": "rated", **told, "ratings": [asdict(rated) for rated in ratings]})
 
-    def say(self, message: str) -> None:
+    def say(self, message: str, name: str = "") -> None:
         """One line, unless quiet."""
-        self._say("", message)
+        with self._lock:
+            if name or not self.view.is_league:
+                self._learner(name).add_words(message)
+        if self.json_lines:
+            print_json({"event": "said", "run": name, "message": message})
+        elif self.verbosity:
+            self.console.tell(f"{name}: {message}" if name else message)
 
-    def of(self, name: str) -> _LearnerProgress | None:
+    def of(self, name: str) -> Callback | None:
         """The same for one learner of a league; None where a line a turn is better."""
         if not self._is_live and not self.json_lines:
             return None
         with self._lock:
             self.view.is_league = True
             self._learner(name)
-        return _LearnerProgress(self, name)
+        return named(self, name)
 
     def result(self, result: Any) -> None:
         """The last JSON line."""
@@ -160,29 +195,10 @@ class TerminalCallback(Callback):
             told = {"of": name, "done": done, "total": total, "steps_per_second": rate}
             print_json({"event": "evaluating", **told})
         elif self.verbosity:
-            self._print(f"evaluation: {done:,} of {total:,} {name}" + (f", {rate:,.0f} steps/s" if rate else ""))
+            self.console.tell(f"evaluation: {done:,} of {total:,} {name}" + (f", {rate:,.0f} steps/s" if rate else ""))
 
     def _learner(self, name: str) -> LearnerFigures:
         return self.view.learners.setdefault(name, LearnerFigures(name))
-
-    def _report(self, name: str, report: Report) -> None:
-        with self._lock:
-            self._learner(name).add(report)
-        if self.json_lines:
-            self.view.machine.sample()
-            machine = {"cores": self.view.machine.cores[-1], "memory": self.view.machine.memory}
-            shares = self._meter.shares()
-            print_json({"event": "update", **asdict(report), "time_goes_to": shares, "machine": machine})
-        elif self._screen is None:
-            if self.verbosity == 2 or (self.verbosity == 1 and _is_told(report)):
-                for key, value in self._plain(report):
-                    self._print(f"{key:<9} {value}")
-            self._rewards = describe_rewards(report)
-            part = REWARD_LINES * report.steps // report.total_steps
-            if self._part not in (None, part):
-                self._say_rewards()
-            self._part = part
-        self._tell_crowding()
 
     def _tell_crowding(self) -> None:
         """Once: other processes use the cores that several threads of this one wait for."""
@@ -194,36 +210,6 @@ class TerminalCallback(Callback):
                 f"other processes use its cores: its {threads} threads wait for one {share:.0%} of their time, and then"
                 " for each other; OMP_NUM_THREADS=1 in the environment may be many times as fast"
             )
-
-    def _began_run(self, name: str, start: Start) -> None:
-        with self._lock:
-            self._learner(name).units = units(start.config)
-
-    def _evaluated(self, name: str, steps: int, opponent: str, summary: Summary) -> None:
-        with self._lock:
-            self._learner(name).add_evaluation(steps, opponent, summary)
-        if self.json_lines:
-            told = {"run": name or self._learner("").name, "steps": steps, "opponent": opponent}
-            print_json({"event": "evaluated", **told, "summary": asdict(summary)})
-        elif self._screen is None:
-            self._say_rewards()
-            self.say(f"at {steps:,} {summary.line(opponent)}")
-
-    def _rated(self, name: str, steps: int, ratings: Sequence[Rated]) -> None:
-        with self._lock:
-            self._learner(name).add_ratings(ratings)
-        if self.json_lines:
-            told = {"run": name or self._learner("").name, "steps": steps}
-            print_json({"event": "rated", **told, "ratings": [asdict(rated) for rated in ratings]})
-
-    def _say(self, name: str, message: str) -> None:
-        with self._lock:
-            if name or not self.view.is_league:
-                self._learner(name).add_words(message)
-        if self.json_lines:
-            print_json({"event": "said", "run": name, "message": message})
-        elif self.verbosity:
-            self._print(f"{name}: {message}" if name else message)
 
     def _say_rewards(self) -> None:
         if self._rewards:
@@ -249,35 +235,13 @@ class TerminalCallback(Callback):
             ("machine", f"{cores}, {machine.memory / 2**30:.2f} GiB"),
         ]
 
-    def _print(self, line: str) -> None:
-        self.console.tell(line)
 
-
-class _LearnerProgress(Callback):
-    """What a league's callback hears of one learner."""
-
-    def __init__(self, all_: TerminalCallback, name: str) -> None:
-        self._all, self._name = all_, name
-
-    def began(self, start: Start) -> None:
-        """Before its turn."""
-        self._all._began_run(self._name, start)
-
-    def report(self, report: Report) -> None:
-        """After every update."""
-        self._all._report(self._name, report)
-
-    def evaluated(self, steps: int, opponent: str, summary: Summary) -> None:
-        """After the matches of an evaluation against one opponent."""
-        self._all._evaluated(self._name, steps, opponent, summary)
-
-    def rated(self, steps: int, ratings: Sequence[Rated]) -> None:
-        """After an evaluation."""
-        self._all._rated(self._name, steps, ratings)
-
-    def say(self, message: str) -> None:
-        """Something that a user should read."""
-        self._all._say(self._name, message)
+def named(callback: Callback, name: str) -> Callback:
+    """What `callback` hears of one learner of a league, each time with the learner's name."""
+    learner = Callback()
+    for method in ("began", "report", "evaluated", "rated", "say"):
+        setattr(learner, method, partial(getattr(callback, method), name=name))
+    return learner
 
 
 class _Screen:

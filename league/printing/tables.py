@@ -162,20 +162,12 @@ def layout(
     rows: Iterable[Sequence[Value]],
     width: int,
     plain: bool,
-    *,
-    has_rule: bool = True,
-    tells: bool = True,
 ) -> list[Line]:
-    """The lines of a table as `print_table` prints it; what does not fit at all is not shown.
-
-    has_rule: whether a line stands below the titles. tells: whether a last line names what is left out.
-    """
+    """The lines of a table without the rule below its titles; what does not fit is neither shown nor named."""
     table = _Table(columns, [_cells(column, plain) for column in _turned(rows, len(columns))])
     table.fit(width)
-    lines = table.lines(width, RULE[plain])
-    if not has_rule:
-        del lines[1]
-    return lines if tells or len(table.shown) == len(columns) else lines[: 1 + has_rule + len(table.cells[0])]
+    head, _, *lines = table.lines(width, RULE[plain])
+    return [head, *(lines if len(table.shown) == len(columns) else lines[: len(table.cells[0])])]
 
 
 def line_width(line: Line) -> int:

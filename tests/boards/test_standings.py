@@ -325,7 +325,7 @@ def test_the_prior_is_taken_and_said(tmp_path: Path) -> None:
     assert [entry.name for entry in board.entries] == ["bot:a", "bot:b"]
     assert [(x.name, x.sign) for x in board.infinite] == [("bot:c", 1)]
     assert any("infinitely above the others: bot:c" in note for note in board.notes)
-    json.dumps(leaderboard(store, prior=0).to_json(), allow_nan=False)
+    json.dumps(dataclasses.asdict(leaderboard(store, prior=0)), allow_nan=False)
     with pytest.raises(UsageError, match="against=bot:c: it has no finite rating with prior=0"):
         leaderboard(store, prior=0, against="bot:c")
     for wrong in (-1.0, math.nan, math.inf, 1e-320, 9e-4):

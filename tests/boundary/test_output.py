@@ -120,7 +120,7 @@ def test_letters_that_the_output_lacks_are_spelt_out(encoding: str, named: Path)
     "line",
     [
         *("runs", "runs --json", "leaderboard", "payoff", "query VALUES(1)", "alarms", "--help", "events --json"),
-        *("settings", "doctor", "snapshots list", "imports list --json"),
+        *("settings", "doctor", "bots", "imports list --json"),
     ],
 )
 def test_what_stdout_does_not_take_is_one_line(line: str, named: Path) -> None:

@@ -6,13 +6,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.coverage import LADDERS, coverage, held_out, normal, play_out
+from benchmarks.coverage import LADDERS, League, held_out, normal, play_out, share_inside
 from league.errors import UsageError
 from league.maths.davidson import Prior
 from league.maths.elo import elo_ratings, elo_update, expected_score
@@ -233,6 +234,43 @@ def test_newton_equals_the_slow_twin(rows: list[tuple[str, str, int, int, int]],
     if "draw" in slow:
         assert ratings.model.log_draw * ELO_SCALE == pytest.approx(slow["draw"], abs=2e-3)
     np.testing.assert_allclose(ratings.covariance, covariance[:n, :n], rtol=1e-3, atol=1.0)
+
+
+class Coverage(NamedTuple):
+    """How often 95 % intervals held the truth: of all differences, of the first seat's advantage.
+
+    dispersion: its mean over the leagues. surprising: the share of pairs beyond 2.5 deviations.
+    """
+
+    differences: float
+    seat: float
+    dispersion: float
+    surprising: float
+
+
+def coverage(
+    league: League, leagues: int, games: int, draws: float = 0.0, seat: float = 0.0, seed: int = 7, chain: bool = False
+) -> Coverage:
+    """Of so many leagues; `games` in either seating. chain: each agent is a snapshot, its neighbour the one before."""
+    rng = np.random.default_rng(seed)
+    covered, seats, scatter, surprising = [], [], [], []
+    for _ in range(leagues):
+        truth, pairs = league(rng)
+        counts = play_out(rng, truth, pairs, games, draws, seat)
+        names = sorted({*counts.seat0})
+        ratings = bradley_terry(counts, names[0], lineage=itertools.pairwise(names) if chain else ())
+        covered.append(share_inside(ratings.rating, ratings.covariance, truth))
+        assert ratings.seat is not None
+        seats.append(ratings.seat.lower <= seat <= ratings.seat.upper)
+        if ratings.dispersion is not None:
+            scatter.append(ratings.dispersion)
+            surprising.append(float(np.mean(np.abs(ratings.pairs.z) > 2.5)))
+    return Coverage(
+        float(np.mean(covered)),
+        float(np.mean(seats)),
+        float(np.mean(scatter)) if scatter else math.nan,
+        float(np.mean(surprising)) if surprising else math.nan,
+    )
 
 
 @pytest.mark.parametrize("name", list(LADDERS)[:3])

@@ -107,8 +107,8 @@ def told(name: str = "brawl-1", updates: int = 10) -> LearnerFigures:
     for update in range(1, updates + 1):
         learner.add(report(update, run=name))
     for wins in (5, 20):
-        learner.add_evaluation(2048 * wins, "bot:based", Summary(wins, 2, 28 - wins, {}, {}, 100.0))
-        learner.add_evaluation(2048 * wins, "bot:punisher", Summary(wins // 5, 0, 30 - wins // 5, {}, {}, 100.0))
+        learner.add_evaluation("bot:based", Summary(wins, 2, 28 - wins, {}, {}, 100.0))
+        learner.add_evaluation("bot:punisher", Summary(wins // 5, 0, 30 - wins // 5, {}, {}, 100.0))
         rated = [Rated(f"{name}@{wins}", 900.0 + 8 * wins, 800.0 + 8 * wins, 1000.0 + 8 * wins, True)]
         rated.append(Rated("bot:punisher", 1434.2, 1253.0, 1615.0, False))
         learner.add_ratings([*rated, Rated("bot:based", 1000.0, 1000.0, 1000.0, False)])
