@@ -244,7 +244,7 @@ class RowBatch:
             chosen.append(actions)
         for number, actions in zip(numbers, chosen, strict=True):
             for seat, action in zip(self._rows[number].to_act, actions, strict=True):
-                if action is not None:
+                if action is not None and type(action) is not dict:  # JSON of Kaggle's own agents has no numbers
                     self.actions[number, seat] = self._choices.flat(action)
         return chosen
 

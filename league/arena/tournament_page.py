@@ -159,7 +159,7 @@ def _other(record: BracketMatch | Encounter) -> float:
 
 
 def _score(record: BracketMatch | Encounter, value: float) -> str:
-    return f"{100 * value:.0f}" if record.payoff is None else f"{value:+.3f}"
+    return f"{100 * value:.0f}" if record.payoff is None else f"{value:+z.3f}"
 
 
 def _name(name: str) -> str:
