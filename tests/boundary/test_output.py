@@ -375,6 +375,6 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
 def test_a_negative_number_that_rounds_to_zero_has_no_sign() -> None:
     """No signed format writes -0.00, in words and on pages: Python's has a `z`, JavaScript's a `signDisplay`."""
     house = Path(printing.__file__).parents[1]
-    for kind, bad in (("py", r":\+\.\d+[fg]\}"), ("js", r"toLocaleString\((?!.*signDisplay: \"negative\")")):
+    for kind, bad in (("py", r"[:\"]\+\.\d+[fg][}\"]"), ("js", r"toLocaleString\((?!.*signDisplay: \"negative\")")):
         lines = [(path.name, line) for path in house.rglob(f"*.{kind}") for line in path.read_text().splitlines()]
         assert lines and [line for line in lines if re.search(bad, line[1])] == []
