@@ -105,7 +105,7 @@ def test_words_are_utf8_in_every_locale(named: Path) -> None:
         (["leaderboard", "--run", os.fsdecode(b"\xff")], b"is not UTF-8"),
     ):
         done = in_a_process(*words, "--store", named, **LOCALE)
-        assert done.returncode == 1 and told in done.stderr and done.stderr.count(b"\n") == 1, done
+        assert done.returncode == 2 and told in done.stderr and done.stderr.count(b"\n") == 1, done
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
