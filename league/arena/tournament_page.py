@@ -117,7 +117,7 @@ def _match(m: BracketMatch) -> str:
 def _wanted(r: TournamentResult) -> Iterable[str]:
     if not r.wanted:
         return
-    form = "+.0f" if r.unit == "elo" else "+.3f"
+    form = "+z.0f" if r.unit == "elo" else "+z.3f"
     yield '<h2>Wanted differences</h2><p class="note">With anytime-valid 95 % intervals.</p>'
     yield '<div class="scroll"><table><tbody>'
     for w in r.wanted:

@@ -78,6 +78,30 @@ def test_global_generators_are_the_matchs(source: str) -> None:
     assert (random.getstate(), repr(np.random.get_state())) == before
 
 
+def sown(seed: int) -> float:
+    """Seeds what is the process's, and spoils its environment."""
+    random.seed(seed)
+    np.random.seed(seed)
+    os.environ["SOWN"] = str(seed)
+    return 0.3
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("door", ["check_game", "watch"])
+def test_a_game_that_seeds_leaves_the_callers_process(door: str, seed: int, tmp_path: Path) -> None:
+    """Its generators and its environment are as they were, by each door."""
+    name = registry.adopt(rolling(lambda: sown(seed)), "sown")
+    os.environ.pop("SOWN", None)
+    random.seed(7)
+    np.random.seed(7)
+    before = random.getstate(), repr(np.random.get_state()), dict(os.environ)
+    if door == "watch":
+        league.watch("bot:random", "bot:random", env=name, out=tmp_path / "a.html", store=tmp_path / "none")
+    else:
+        check_game(name)
+    assert (random.getstate(), repr(np.random.get_state()), dict(os.environ)) == before
+
+
 def test_a_game_that_draws_from_elsewhere_is_refused() -> None:
     name = registry.adopt(rolling(lambda: int.from_bytes(os.urandom(4)) / 2**32), "os")
     with pytest.raises(LeagueError, match="draw all chance from"):
