@@ -344,6 +344,9 @@ def _with_raw(choices: Choices) -> Choices:
         def check(self, answer: Any, options: Any) -> Any:
             return answer if type(answer) is dict else super().check(answer, options)
 
+        def flat(self, action: Any) -> Any:
+            return None if type(action) is dict else super().flat(action)
+
         def read(self, stored: Any) -> Any:
             return stored if type(stored) is dict else super().read(stored)
 

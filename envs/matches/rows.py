@@ -244,8 +244,8 @@ class RowBatch:
             chosen.append(actions)
         for number, actions in zip(numbers, chosen, strict=True):
             for seat, action in zip(self._rows[number].to_act, actions, strict=True):
-                if action is not None and type(action) is not dict:  # JSON of Kaggle's own agents has no numbers
-                    self.actions[number, seat] = self._choices.flat(action)
+                if action is not None and (flat := self._choices.flat(action)) is not None:  # as Kaggle's JSON
+                    self.actions[number, seat] = flat
         return chosen
 
     def _read(self, action: Any) -> Any:
