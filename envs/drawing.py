@@ -143,8 +143,8 @@ def problem_of(drawing: object) -> str:
     """
     if not isinstance(drawing, Drawing):
         return f"it is of type {type(drawing).__name__}, not league.envs.drawing.Drawing; return one"
-    left, top, right, bottom = drawing.view
-    if not all(map(isfinite, drawing.view)) or left == right or top == bottom:
+    view = drawing.view
+    if len(view) != 4 or not all(map(isfinite, view)) or view[0] == view[2] or view[1] == view[3]:
         return f"its view {drawing.view} must be (left, top, right, bottom) of an area"
     colour_text(drawing.background)
     for number, shape in enumerate(drawing.shapes):

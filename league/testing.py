@@ -28,6 +28,7 @@ from league.errors import ContractError, UsageError, code_told, nearest, shown
 from league.play.bots import BotPolicy
 from league.play.instances import is_stateful
 from league.play.programs import Program, make_bot
+from league.runtime.process import settings_kept
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns
 from league.types.arguments import typed
 from league.types.schema import MAX_SEED, check_number
@@ -41,6 +42,7 @@ __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_b
 
 
 @typed
+@settings_kept()
 @code_told()
 def check_game(
     game: object,
@@ -75,6 +77,7 @@ def check_game(
 
 
 @typed
+@settings_kept()
 @code_told()
 def check_bot(
     game: object,
@@ -131,6 +134,7 @@ def check_bot(
 
 
 @typed
+@settings_kept()
 @code_told()
 def check_parts(
     game: object,
@@ -171,6 +175,7 @@ def check_parts(
 
 
 @typed
+@settings_kept()
 @code_told()
 def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 12, seed: int = 0) -> None:
     """Holds a network to `league.types.Policy` for a game.

@@ -461,7 +461,12 @@ REFUSED = [
     ("train --env matrx", "env.name `matrix`"),
     ("train --device gpu", "learner.device 'cuda'"),
     ("train --set 'pool.mix={self_play=0.5, \"bot:based\"=0.5}'", "pool.mix.bot:based=0.5 `bot:biased`"),
-    ("train --set \"pool.groups.some=['bot:based']\"", "pool.groups.some bot:based `bot:biased`"),
+    (
+        'train --set "pool.groups.some=[\'bot:based\']" --set "pool.mix={self_play=0.5, some=0.5}"',
+        "pool.groups.some bot:based `bot:biased`",
+    ),
+    ("train --config a.toml --config b.toml", "--config 2 times keep one"),
+    ("exploit bot:nash", "bot:nash kuhn --env kuhn"),
     ("train --log tensorbord", "`tensorboard`"),
     ("exploit bot:biased --log tensorbord", "`tensorboard`"),
     ("train --config none.toml", "--config none.toml"),
@@ -541,7 +546,9 @@ def test_what_cannot_be_is_one_line(line: str, words: str, call: Call, unchanged
     line = line.replace(" A", " matrix-1").replace(" B", " --against matrix-1@0")
     arguments = shlex.split(line)
     if arguments[0] == "train" and "--nothing" not in arguments:
-        arguments[:1] = TRAIN
+        pairs = zip(TRAIN[1::2], TRAIN[2::2], strict=True)
+        given = (pair for pair in pairs if pair[0] == "--set" or pair[0] not in arguments)
+        arguments[1:1] = itertools.chain.from_iterable(given)
     said = need_refusal(call(*arguments), 2)
     assert [word for word in words.split() if word not in said] == [], said
 

@@ -173,7 +173,9 @@ def test_doctor_finds_nothing_broken_and_names_next_steps(unchanged: Path) -> No
     assert call("doctor").code == 0
 
 
-@pytest.mark.parametrize("kind", ["identity", "rows", "state", "swapped", "no snapshots", "no weights", "no manifest"])
+@pytest.mark.parametrize(
+    "kind", ["identity", "rows", "state", "swapped", "no snapshots", "no weights", "no manifest", "no bit"]
+)
 def test_doctor_exits_1_where_something_is_broken(kind: str, copied: Path) -> None:
     """Damage, another run's folder, and files that are gone: one finding each, with what to do."""
     run = copied / "runs" / "matrix-1"
@@ -186,6 +188,9 @@ def test_doctor_exits_1_where_something_is_broken(kind: str, copied: Path) -> No
         shutil.copytree(copied / "runs" / "other", run)
     elif kind in ("state", "no snapshots"):
         shutil.rmtree(run / kind.removeprefix("no "))
+    elif kind == "no bit":
+        weights = max(run.glob("snapshots/*/weights*"))
+        weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     else:
         min(run.glob(f"snapshots/*/{kind.removeprefix('no ')}*")).unlink()
     called = call("doctor", "--json")

@@ -172,6 +172,24 @@ def test_layers_apply_in_order(tmp_path: Path) -> None:
     assert config.pool.mix == {"self_play": 0.8, "bot:based": 0.0, "bot:constant": 0.05, "hard": 0.15}
 
 
+@pytest.mark.parametrize(
+    ("groups", "parts"),
+    [
+        ("{hard=[]}", "pool.groups.hard=[] bot:NAME"),
+        ("{hard=['based']}", "pool.groups.hard `based` bot:NAME"),
+        ("{hard=['bot:based']}", "pool.groups.hard `bot:based` pool.mix"),
+        ("{hard=['bot:zoner'], more=['bot:zoner']}", "pool.groups.more pool.groups.hard"),
+    ],
+)
+def test_a_group_has_members_of_its_own(groups: str, parts: str) -> None:
+    """Each a member, in one place."""
+    more = ", more=0.0" * ("more" in groups)
+    message = refusal(
+        overrides=(f"pool.mix={{self_play=0.5, 'bot:based'=0.3, hard=0.2{more}}}", f"pool.groups={groups}")
+    )
+    assert [part for part in parts.split() if part not in message] == [], message
+
+
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     """As editors of Windows write it."""
     path = tmp_path / "c.toml"
@@ -223,10 +241,7 @@ def test_override_values_are_toml_or_words() -> None:
         ("pool.epsilon=1.5", "pool.epsilon=1.5 uniform"),
         ("pool.result_half_life=0", "pool.result_half_life=0 Steps"),
         ("pool.groups={self_play=['bot:based']}", "pool.groups.self_play taken"),
-        ("pool.groups={a=[]}", "pool.groups.a=[] bot:NAME"),
-        ("pool.groups={a=['based']}", "pool.groups.a `based` bot:NAME"),
-        ("pool.groups={a=['bot:based']}", "pool.groups.a `bot:based` pool.mix"),
-        ("pool.groups={a=['bot:zoner'], b=['bot:zoner']}", "pool.groups.b pool.groups.a"),
+        ("pool.groups={a=['bot:zoner']}", "pool.groups.a share pool.mix.a"),
         ("env.stocks={a=1}", "env.stocks="),
         ("run.evaluate_games=3", "run.evaluate_games=3 2"),
         ("learner.minibatch_size=auto", "learner.minibatch_size='auto' count 300k"),

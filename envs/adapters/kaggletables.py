@@ -14,7 +14,8 @@ from kaggle_environments import utils
 from league.envs.adapters.isolation import BOTH, Apart, Drawn
 from league.envs.adapters.replies import ReplyError, giving, reward_of, told
 from league.envs.matches.choices import Choices
-from league.types import SEATS
+from league.envs.matches.row import flat_of
+from league.types import SEATS, FloatArray
 
 ACTIVE, INACTIVE, DONE = "ACTIVE", "INACTIVE", "DONE"
 INVALID, ERROR = "INVALID", "ERROR"
@@ -150,9 +151,18 @@ class KaggleTable:
         seen = {**own, **{key: first[key] for key in self.facts.shared if key in first}}
         return utils.Struct(**{key: value for key, value in seen.items() if key not in self.facts.hidden})
 
-    def view(self, player: int) -> npt.ArrayLike:
-        """What the encoder makes of that."""
-        return self.facts.encoder.encode(self.observation(player))
+    def view(self, player: int) -> FloatArray:
+        """What the encoder makes of that: (obs_size,), its own array perhaps.
+
+        Raises:
+            ReplyError: it is something else.
+        """
+        encoder = self.facts.encoder
+        seen = encoder.encode(self.observation(player))
+        try:
+            return flat_of(seen, encoder.obs_size, f"{type(encoder).__name__}.encode")
+        except ValueError as error:
+            raise ReplyError(str(error)) from None
 
     def legal(self, player: int) -> Any:
         """What an agent that is to act may do: what the encoder says, where it does."""

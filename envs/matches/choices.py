@@ -335,5 +335,5 @@ def _tuple(answer: Any) -> tuple[int, ...]:
 
 def _few(options: Sequence[Any]) -> str:
     """A list as it can be shown on a line."""
-    shown = ", ".join(map(str, options[:12]))
+    shown = ", ".join(repr(x) if isinstance(x, str | bytes) else str(x) for x in options[:12])
     return f"[{shown}]" if len(options) <= 12 else f"[{shown}, and {len(options) - 12} more]"

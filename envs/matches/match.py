@@ -22,7 +22,7 @@ from league.envs.matches.mixtures import choices_of
 from league.envs.matches.row import LIMIT, RANDOM, WIN, BatchRules, Bot, MatchError, PlayerMaker
 from league.envs.matches.rows import look_around, make_batch
 from league.envs.matches.surroundings import RandomPlay, alike, folder_of
-from league.errors import UsageError, shown
+from league.errors import UsageError, shown, visible, words_of
 from league.types import DRAW, ActionSpec, GameSpec, GameTree, MatchBatch, ObservationPart, Utility
 
 KEYED = ("multi_binary", "box")
@@ -404,7 +404,11 @@ def _options_model(match: type[Match]) -> type[BaseModel]:
             fields[name] = (hints.get(name, type(parameter.default)), parameter.default)
 
     def fits(options: BaseModel) -> BaseModel:
-        _made(match, options)
+        try:
+            _made(match, options)
+        except (ValueError, AssertionError) as error:
+            error.args = (visible(words_of(error)),)  # pydantic takes no surrogates
+            raise
         return options
 
     validators: dict[str, Any] = {"fits": model_validator(mode="after")(fits)}

@@ -249,17 +249,27 @@ class Row:
 
     def _flat(self, seat: int, seen: Any) -> FloatArray:
         """An observation of any shape as (obs_size,)."""
-        size = self.rules.spec.obs_size
-        if seen is None:
-            raise self.error(seat, f"observe gave None; return {size} numbers")
         try:
-            flat = np.asarray(seen, np.float32).ravel()
-        except (TypeError, ValueError, OverflowError):
-            text = " ".join(repr(seen).split())
-            raise self.error(seat, f"observe gave {text[:80]}, which is not {size} numbers") from None
-        if flat.size != size:
-            raise self.error(seat, f"observe gave {flat.size} numbers, but obs_size is {size}; change one of them")
-        return flat
+            return flat_of(seen, self.rules.spec.obs_size, "observe")
+        except ValueError as error:
+            raise self.error(seat, str(error)) from None
+
+
+def flat_of(seen: Any, size: int, call: str) -> FloatArray:
+    """What a call gave, of any shape, as (size,) numbers.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if seen is None:
+        raise ValueError(f"{call} gave None; return {size} numbers")
+    try:
+        flat = np.asarray(seen, np.float32).ravel()
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{call} gave {' '.join(repr(seen).split())[:80]}, which is not {size} numbers") from None
+    if flat.size != size:
+        raise ValueError(f"{call} gave {flat.size} numbers, but obs_size is {size}; change one of them")
+    return flat
 
 
 def next_seed(seed: int, stream: int = 0) -> int:

@@ -395,6 +395,10 @@ def make_batch(make: Callable[[], Match], rows: int, identity: str, found: Rando
     return (TurnRowBatch if make().rules().has_turns else RowBatch)(make, rows, identity, found)
 
 
+SEED = 0x8E1D_52C7_30B9_64AF
+"""Of a look around; a game that seeds the global generators itself hardly takes the same."""
+
+
 def look_around(make: Callable[[], Match], folder: Path | None) -> RandomPlay:
     """What a game uses beside its `rng`, as random play of a match shows.
 
@@ -402,7 +406,7 @@ def look_around(make: Callable[[], Match], folder: Path | None) -> RandomPlay:
     """
     for place in (None, folder):
         with Around(RandomPlay(True, place)), suppress(FileNotFoundError):
-            seed_globals(0)
+            seed_globals(SEED)
             before = random.getstate(), np.random.get_state()
             try:
                 _try_out(make)

@@ -8,6 +8,7 @@ import torch
 
 from league.arena.loading import Part
 from league.arena.parts import Given, Say, bot_of, difference, find_part
+from league.envs.listing import listed_bots
 from league.envs.matches.mixtures import choices_of
 from league.errors import UsageError, nearest
 from league.play.bots import BotPolicy
@@ -56,13 +57,19 @@ def find_bots(
         if now is None:
             raise UsageError(
                 f"agent {agent_id!r}: {spec.name} has no such bot (one of your own is named by --bot"
-                f" {name}=FILE.py:NAME){nearest(name, (*spec.bots, *own))}"
+                f" {name}=FILE.py:NAME){nearest(name, (*spec.bots, *own))}{_elsewhere(name)}"
             )
         told = "" if then is None else difference(now, then, "its earlier matches were played with")
         if told and say is not None:
             say(f"{told}; its rating is of both: call it otherwise to rate it apart, --bot NAME=ADDRESS")
         found[agent_id] = now
     return found
+
+
+def _elsewhere(name: str) -> str:
+    """The next step for a bot of other games."""
+    games = [each.game for each in listed_bots() if each.bot == BOT_PREFIX + name]
+    return f"; it is one of {' and '.join(games)}: pass --env {games[0]}" if games else ""
 
 
 def players(parts: Mapping[str, Part], spec: GameSpec, device: torch.device, workers: int = 0) -> dict[str, BotPolicy]:

@@ -117,7 +117,7 @@ def _match(m: BracketMatch) -> str:
 def _wanted(r: TournamentResult) -> Iterable[str]:
     if not r.wanted:
         return
-    form = "+.0f" if r.unit == "elo" else "+.3f"
+    form = "+z.0f" if r.unit == "elo" else "+z.3f"
     yield '<h2>Wanted differences</h2><p class="note">With anytime-valid 95 % intervals.</p>'
     yield '<div class="scroll"><table><tbody>'
     for w in r.wanted:
@@ -159,7 +159,7 @@ def _other(record: BracketMatch | Encounter) -> float:
 
 
 def _score(record: BracketMatch | Encounter, value: float) -> str:
-    return f"{100 * value:.0f}" if record.payoff is None else f"{value:+.3f}"
+    return f"{100 * value:.0f}" if record.payoff is None else f"{value:+z.3f}"
 
 
 def _name(name: str) -> str:

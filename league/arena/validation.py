@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import statistics
 import tempfile
@@ -218,10 +219,7 @@ class _Referee(ProgramHost):
 def _judged(host: _Referee, matches: int, time_limit: float, seed: int, say: Callable[[str], None]) -> list[RuleCheck]:
     """Plays the matches; a check each rule, up to the first that ends it all."""
     folder, spec, options = host.folder, host.spec, dict(host.options)
-    names = [line for line in _requirements(folder) if line.strip() and not line.startswith("#")]
-    too_many = f"a referee installs at most {MOST_REQUIREMENTS}; drop some"
-    found = f"{len(names)}: {', '.join(names)}"[:200] if names else "none named"
-    checks = [RuleCheck("requirements", found, too_many if len(names) > MOST_REQUIREMENTS else "")]
+    checks = [_check_requirements(folder)]
     rival = Contestant(BOT_PREFIX + (RANDOM if RANDOM in spec.bots else spec.bots[0]))
     choices, played, told_at = choices_of(spec.action), 0, time.monotonic()
     make = partial(registry.make, spec.name, threads=0, options=options)
@@ -309,11 +307,17 @@ def _need_code(folder: Path, named: Path) -> Path:
     return folder
 
 
-def _requirements(folder: Path) -> list[str]:
+def _check_requirements(folder: Path) -> RuleCheck:
+    rule, file = "requirements", folder / "requirements.txt"
     try:
-        return _read(folder / "requirements.txt", MAX_MANIFEST_BYTES).decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
+        text = _read(file, MAX_MANIFEST_BYTES).decode() if os.path.lexists(file) else ""
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        return RuleCheck(rule, f"{file.name} is no text in UTF-8", "write a requirement a line, or remove it")
+    names = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    too_many = f"a referee installs at most {MOST_REQUIREMENTS}; drop some" if len(names) > MOST_REQUIREMENTS else ""
+    return RuleCheck(rule, f"{len(names)}: {', '.join(names)}"[:200] if names else "none named", too_many)
 
 
 def _read(path: Path, limit: int) -> bytes:

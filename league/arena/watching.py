@@ -14,6 +14,7 @@ from league.arena.bouts import Bout, play_out
 from league.arena.frames import Course, Insights, course_of, insights_of
 from league.arena.replays import Playback, Replay
 from league.errors import DEFAULT_STORE, UsageError
+from league.runtime.process import settings_kept
 from league.store.store import Store
 from league.types import SEATS
 from league.types.results import Result
@@ -55,6 +56,7 @@ class Film(Result):
         return f'<video controls src="{data}"></video>' if kind == "video/mp4" else f'<img src="{data}">'
 
 
+@settings_kept()
 def watch(
     a: str,
     against: str | None = None,

@@ -108,7 +108,7 @@ def _fill(figure: Figure, payoff: Payoff) -> None:
     if payoff.unit == "elo":
         bar.set_ylabel("score of the row against the column, %\n(0 lost all, 50 even, 100 won all; draws count half)")
     else:
-        colours.set_ticklabels([f"{share * largest_of(payoff):+.2g}" for share in (-1.0, -0.5, 0.0, 0.5, 1.0)])
+        colours.set_ticklabels([f"{share * largest_of(payoff):+z.2g}" for share in (-1.0, -0.5, 0.0, 0.5, 1.0)])
         bar.set_ylabel("payoff of the row against the column, a match")
     _texts(figure, table, payoff, cell)
 
@@ -132,7 +132,7 @@ def _table(axes: Axes, payoff: Payoff, cell: int) -> Any:
     axes.imshow(itself, cmap=_plain(ITSELF), interpolation="nearest", aspect="auto")
     for row, column in zip(*np.nonzero(np.isfinite(scores)), strict=True):
         score = scores[row, column]
-        told = f"{score:.0f}" if payoff.unit == "elo" else f"{known[row, column]:+.2f}"
+        told = f"{score:.0f}" if payoff.unit == "elo" else f"{known[row, column]:+z.2f}"
         ink = "white" if abs(score - 50.0) > 33.0 else "black"
         if cell >= GAMES_FROM:
             axes.text(column, row - 0.14, told, ha="center", va="center", color=ink, fontsize=12)

@@ -89,7 +89,7 @@ def ratings(title: str, rated: Sequence[Rating], *, held: str | None = None, uni
         axes.plot([lower, upper], [place, place], color=colour, linewidth=3, alpha=0.45, solid_capstyle="butt")
         axes.plot(rating, place, "o", color=colour, markersize=5)
         axes.annotate(
-            f"{rating:.0f}" if unit == "elo" else f"{rating:+.2f}",
+            f"{rating:.0f}" if unit == "elo" else f"{rating:+z.2f}",
             (rating, place),
             (0, 4),
             textcoords="offset points",

@@ -83,7 +83,7 @@ READINGS = (
     Reading(
         "explained_variance",
         "explained variance",
-        ".2f",
+        "z.2f",
         (0.1, 1.0),
         (-0.5, 1.0),
         Remark(

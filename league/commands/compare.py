@@ -160,7 +160,7 @@ def nashconv(
     first, second = found.gains
     show(f"{found.agent} in {found.game}: NashConv {found.nashconv:.4f}, 0 being an equilibrium")
     show(f"a best response gains {first:.4f} a match as player 0 and {second:.4f} as player 1")
-    show(f"value for player 0 against itself {found.value:+.4f}; all actions alike: NashConv {found.uniform:.4f}")
+    show(f"value for player 0 against itself {found.value:+z.4f}; all actions alike: NashConv {found.uniform:.4f}")
 
 
 @dataclass(frozen=True)

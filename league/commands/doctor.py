@@ -249,10 +249,8 @@ def _runs(path: Path) -> Iterator[HealthCheck]:
 
 
 def _lost_snapshots(store: Store, run: str) -> list[str]:
-    """What is wrong with each snapshot that the store has with files: one is missing, or another agent's."""
-    from league.sessions.folders import read_manifest
-    from league.snapshots.files import WEIGHTS
-    from league.types.schema import open_regular
+    """What is wrong with each snapshot that the store has with files: one is missing, damaged, or another agent's."""
+    from league.snapshots import io as snapshot_files
 
     lost = []
     for row in store.snapshots(run):
@@ -260,8 +258,7 @@ def _lost_snapshots(store: Store, run: str) -> list[str]:
         if row.pruned_at is not None:
             continue
         try:
-            open_regular(folder / WEIGHTS).close()
-            if read_manifest(folder).agent_id != row.agent_id:
+            if snapshot_files.load(folder)[0].agent_id != row.agent_id:
                 lost.append(f"{folder} holds another agent")
         except (OSError, LeagueError) as error:
             lost.append(str(as_known(error)).partition("; ")[0])

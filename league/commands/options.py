@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 import league.commands.completion as completion
 from league.errors import DEFAULT_STORE, UsageError, code_told, quoted
@@ -28,6 +29,25 @@ app = typer.Typer(
 )
 
 
+class _Command(TyperCommand):
+    """A command that refuses a second value of an option that has one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click's.
+
+        Raises:
+            UsageError: an option is given twice.
+        """
+        if not ctx.resilient_parsing:
+            *_, order = self.make_parser(ctx).parse_args([*args])
+            for option in (each for each in order if isinstance(each, TyperOption)):
+                if order.count(option) > 1 and not (option.multiple or option.is_flag):
+                    raise UsageError(
+                        f"{option.opts[0]} is given {order.count(option)} times, and takes one value; keep one"
+                    )
+        return super().parse_args(ctx, args)
+
+
 def subcommand(
     panel: str, name: str | None = None, *, group: typer.Typer = app
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -37,7 +57,7 @@ def subcommand(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        group.command(name, rich_help_panel=panel)(code_told()(settings_kept()(_unbundled(function))))
+        group.command(name, cls=_Command, rich_help_panel=panel)(code_told()(settings_kept()(_unbundled(function))))
         return function
 
     return register

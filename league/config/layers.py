@@ -20,7 +20,7 @@ from league.config.models import (
 from league.config.schedules import Path as SettingPath
 from league.config.schedules import Schedule, marks, words_of
 from league.config.schedules import read as read_schedule
-from league.errors import ConfigError, nearest
+from league.errors import ConfigError, nearest, remedy_of
 from league.types.schema import read_file
 
 MAX_TOML_BYTES = 2**20
@@ -42,7 +42,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     try:
         data = read_file(path, MAX_TOML_BYTES)
     except OSError as error:
-        raise ConfigError(f"{what} {path}: {error.strerror or error}; give a TOML file that can be read") from None
+        raise ConfigError(f"{what} {path}: {error.strerror or error}; {remedy_of(error)}") from None
     except ValueError as error:
         raise ConfigError(f"{what} {path}: {error}; give a TOML file of settings") from None
     try:

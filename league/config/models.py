@@ -256,6 +256,10 @@ class PoolConfig(Section):
         for group, members in self.groups.items():
             if group in (SELF_PLAY, CURRENT) or _is_member(group):
                 raise ValueError(f"pool.groups.{group}: the name is taken; call the group something else")
+            if group not in self.mix:
+                raise ValueError(
+                    f"pool.groups.{group}: pool.mix gives it no share, so nobody would meet it; add pool.mix.{group}"
+                )
             if not members:
                 raise ValueError(f"pool.groups.{group}=[] has nobody in it; list members as bot:NAME or agent:PATH")
             for member in members:

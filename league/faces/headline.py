@@ -56,7 +56,7 @@ def _against(bots: Mapping[str, Record | None]) -> str:
     played = [(name, x) for name, x in bots.items() if x is not None]
     for name, x in sorted(played, key=lambda pair: pair[1].measured[0]):
         value, lower, upper = x.measured
-        even, form = (0.5, ".2f") if x.payoff is None else (0.0, "+.2f")
+        even, form = (0.5, ".2f") if x.payoff is None else (0.0, "+z.2f")
         verdict = VERDICTS[1 + (lower > even) - (upper < even)]
         word = "" if found else f"{x.measured._fields[0]} "
         games = f"{x.games:,} {'game' if x.games == 1 else 'games'}"
@@ -71,7 +71,7 @@ def _against(bots: Mapping[str, Record | None]) -> str:
 
 def _evidence(best: Entry, board: Board, bots: Mapping[str, Record | None], store: Path) -> list[str]:
     """Its rating, and whether that and the scores rest on enough games."""
-    form, level = (",.0f", "1,000") if board.unit == "elo" else ("+.3f", "0")
+    form, level = (",.0f", "1,000") if board.unit == "elo" else ("+z.3f", "0")
     held = f", where {board.anchor} has {level}" if board.anchor else ""
     games = f"{best.games:,} {'game' if best.games == 1 else 'games'}"
     found = [f"It is rated {best.rating:{form}} [{best.lower:{form}} to {best.upper:{form}}]{held}, from {games}"]

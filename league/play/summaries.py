@@ -48,7 +48,7 @@ class Summary(Record):
             counts += f"; {self.repeated} more went the same way and count for nothing"
         p = self.payoff
         if p is not None:
-            return f"against {opponent}: payoff {p.mean:+.3f} a match [{p.lower:+.3f}, {p.upper:+.3f}], {counts}"
+            return f"against {opponent}: payoff {p.mean:+z.3f} a match [{p.lower:+z.3f}, {p.upper:+z.3f}], {counts}"
         return f"against {opponent}: score {self.score:.0%} [{self.lower:.0%}, {self.upper:.0%}], {counts}"
 
 

@@ -66,7 +66,7 @@ def print_exploit(r: Exploit) -> None:
     if s is None or least is None:
         return
     p = s.payoff
-    got, even = (f"scored {s.score:.3f}", "0.5") if p is None else (f"was paid {p.mean:+.3f} a match", "0")
+    got, even = (f"scored {s.score:.3f}", "0.5") if p is None else (f"was paid {p.mean:+z.3f} a match", "0")
     _, lower, upper = s.measured
     print_prose(
         f"{r.exploiter} {got} against {r.agent}, 95 % interval {lower:.3f} to {upper:.3f}: {s.games}"
@@ -156,9 +156,9 @@ def print_gate(r: GateResult) -> None:
     }
     print_prose(words[r.decision])
     p, t = r.payoff, r.test
-    told = "" if r.elo is None else f"; {r.elo[0]:+.0f} Elo points, 95 % interval {r.elo[1]:+.0f} to {r.elo[2]:+.0f}"
+    told = "" if r.elo is None else f"; {r.elo[0]:+z.0f} Elo points, 95 % interval {r.elo[1]:+z.0f} to {r.elo[2]:+z.0f}"
     if p is not None:
-        told = f"; payoff {p.mean:+.3f} a match, 95 % interval {p.lower:+.3f} to {p.upper:+.3f}"
+        told = f"; payoff {p.mean:+z.3f} a match, 95 % interval {p.lower:+z.3f} to {p.upper:+z.3f}"
     print_prose(f"{r.games:,} games, score {r.score:.3f}{told}; pairs from both lost to both won: {list(r.pairs)}")
     if isinstance(t, Sprt):
         what, evidence = f"SPRT of {t.elo0:g} against {t.elo1:g} {t.elo_model} Elo points", "LLR"

@@ -66,7 +66,7 @@ def print_leaderboard(result: Leaderboard, *, pairs: bool = False, quiet: bool =
                 [
                     (
                         x.run,
-                        f"{x.elo:.0f}" if not is_paid else "" if x.payoff is None else f"{x.payoff:+.3f}",
+                        f"{x.elo:.0f}" if not is_paid else "" if x.payoff is None else f"{x.payoff:+z.3f}",
                         f"{x.steps:,}",
                         x.status,
                         *(f"{n:,}" for n in (x.games, x.wins, x.draws, x.losses)),
@@ -90,7 +90,7 @@ def _print_surprises(board: Board, pairs: bool) -> None:
             ("A", "B", Column("games", 1, True), Column("played", 0, True), Column("predicted", 2, True),
              Column("z", 0, True)),
             [
-                (s.a, s.b, s.games, f"{s.observed:.3f}", f"{s.predicted:.3f}", Cell((f"{s.z:+.1f}",), _surprise(s.z)))
+                (s.a, s.b, s.games, f"{s.observed:.3f}", f"{s.predicted:.3f}", Cell((f"{s.z:+z.1f}",), _surprise(s.z)))
                 for s in board.surprises
             ],
         )  # fmt: skip
@@ -173,7 +173,7 @@ def print_matchup(m: Matchup) -> None:
     p, d = m.predicted, m.difference
     if p is not None:
         print_prose(f"by the ratings of all: score {p.score:.3f} (win {p.win:.3f}, draw {p.draw:.3f})")
-        print_prose(f"difference {d.mean:+.0f} Elo points, 95 % interval {d.lower:+.0f} to {d.upper:+.0f}")
+        print_prose(f"difference {d.mean:+z.0f} Elo points, 95 % interval {d.lower:+z.0f} to {d.upper:+z.0f}")
     else:
         print_prose(f"by the payoffs of all: {_points(d, m.unit)}")
     print_prose(f"likelihood that {m.a} is the stronger: {m.superiority:.3f}")
@@ -182,7 +182,7 @@ def print_matchup(m: Matchup) -> None:
     elif m.z is None:
         print_prose("no surprise: nobody else links the two, so their own games alone decide what is predicted")
     else:
-        print_prose(f"surprise: their own score is {m.z:+.1f} standard deviations from the predicted one")
+        print_prose(f"surprise: their own score is {m.z:+z.1f} standard deviations from the predicted one")
 
 
 def _judged(unit: Unit) -> str:
@@ -276,7 +276,7 @@ def print_payoff(table: Payoff) -> None:
         )
     for p in table.performances:
         print_prose(
-            f"Relative population performance of {p.a} over {p.b}: {p.gain:+.2f} in -1 to 1 ({percent(p.known)} of the"
+            f"Relative population performance of {p.a} over {p.b}: {p.gain:+z.2f} in -1 to 1 ({percent(p.known)} of the"
             f" pairs met)"
         )
     show()
@@ -291,7 +291,7 @@ def print_payoff(table: Payoff) -> None:
         [
             (
                 *(i, r.name, rating(r.rating, r.lower, r.upper, table.unit), f"{r.games:,}"),
-                percent(r.score) if table.unit == "elo" else f"{r.score:+.3f}",
+                percent(r.score) if table.unit == "elo" else f"{r.score:+z.3f}",
                 *(percent(r.nash), percent(r.alpha_rank)),
             )
             for i, r in enumerate(table.rows, 1)
@@ -315,6 +315,6 @@ def _cell(table: Payoff, i: int, j: int) -> Cell:
     if played is None:
         return Cell(("?",), "dim")
     if table.unit == "payoff":
-        return Cell((f"{played:+.2f} ({games})", f"{played:+.2f}"))
+        return Cell((f"{played:+z.2f} ({games})", f"{played:+z.2f}"))
     style = around(*wilson(played, games), 0.5)
     return Cell((f"{100 * played:.0f} ({games})", f"{100 * played:.0f}"), style)

@@ -77,14 +77,14 @@ def print_comparison(r: Comparison) -> None:
         print_prose(f"stopped after {len(r.runs_a)} and {len(r.runs_b)} runs; the same call goes on")
         return
     rows = [
-        (str(s), f"{a:.4g}", f"{b:.4g}", f"{a - b:+.4g}")
+        (str(s), f"{a:.4g}", f"{b:.4g}", f"{a - b:+z.4g}")
         for s, a, b in zip(r.seeds, r.values_a, r.values_b, strict=True)
     ]
     numbers = [Column(name, is_number=True) for name in (r.a, r.b, "difference")]
     print_table(f"{r.objective} of the last snapshots, in {r.unit}", (Column("seed", is_number=True), *numbers), rows)
     show()
     print_prose(
-        f"{r.a} - {r.b}: {d.mean:+.4g}, 95 % interval {d.lower:+.4g} to {d.upper:+.4g} (paired t, {len(rows)} seeds)"
+        f"{r.a} - {r.b}: {d.mean:+z.4g}, 95 % interval {d.lower:+z.4g} to {d.upper:+z.4g} (paired t, {len(rows)} seeds)"
     )
     if r.is_decided:
         print_prose("decided: the interval excludes 0")

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -363,6 +364,7 @@ def _set_environment(then: tuple[Any, dict[str, str]]) -> None:
     os.environ = _ENVIRON  # noqa: B003
     os.environ.clear()
     os.environ.update(then[1])
+    time.tzset()
 
 
 def _set_filters(filters: list[Any]) -> None:

@@ -100,8 +100,8 @@ def _add_objects(con: Cursor, ignored: dict[str, None]) -> None:
     found = "SELECT keys, min(line) FROM object WHERE problem IS NULL GROUP BY keys ORDER BY 2"
     for keys, line in con.execute(found).fetchall():
         try:
-            if len({*keys}) < len(keys):
-                raise ValueError("a key stands in it twice")
+            if twice := [key for key in keys if keys.count(key) > 1]:
+                raise ValueError(f"{quoted(twice[0])} stands in it twice; leave one out")
             own = known_columns(*keys)
         except ValueError as error:
             con.execute("UPDATE object SET problem = $why WHERE line >= $line", {"why": str(error), "line": line})

@@ -111,7 +111,7 @@ class Guards:
         told = f"scores {score:.0%}"
         if payoff is not None:
             score, upper = (0.5 + x / (2.0 * payoff.bound) for x in (payoff.mean, payoff.upper))
-            told = f"is paid {payoff.mean:+.3f} a match"
+            told = f"is paid {payoff.mean:+z.3f} a match"
         message = (
             f"after {steps:,} steps of learning the agent {told} against {opponent} in {games} games, so it is worse"
             f" than one that has learned nothing; look at `league rewards RUN`: what pays may not be what wins; begin"

@@ -68,6 +68,14 @@ def test_a_game_without_a_drawing_is_told_in_words(screen: Screen) -> None:
     assert "seat 0 sees" in screen.getvalue() and max(len(x) for x in pictures(screen.getvalue())[0]) <= 60
 
 
+def test_columns_of_no_width_are_the_terminals(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some shells export COLUMNS=0; the size of the terminal itself counts then, and 80 x 24 where it has none."""
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setattr("sys.__stdout__", screen)
+    assert terminal.check(screen) == (80, 24)
+
+
 @pytest.mark.parametrize(("size", "words"), [(("30", "20"), "30 x 20"), (("60", "5"), "60 x 5")])
 def test_a_terminal_that_is_too_small_is_one_line(
     size: tuple[str, str], words: str, screen: Screen, monkeypatch: pytest.MonkeyPatch

@@ -121,8 +121,9 @@ def test_good_submissions_hold_all_rules(tmp_path: Path) -> None:
     run = league.train("smoke", env="matrix", device="cpu", store=tmp_path / "runs", callback=()).run
     league.export(run, tmp_path / "out.zip", format="submission", store=tmp_path / "runs")
     assert validate(tmp_path / "out.zip", matches=4, time_limit=30.0).is_fit
-    (folder / "requirements.txt").write_text("a\nb\nc\nd\n")
-    assert set(broken(validate(folder, env=GAME, matches=2, time_limit=30.0))) == {"requirements"}
+    for told in (b"a\nb\nc\nd\n", b"numpy\n\xff\xfe", b"numpy\0"):
+        (folder / "requirements.txt").write_bytes(told)
+        assert set(broken(validate(folder, env=GAME, matches=2, time_limit=30.0))) == {"requirements"}
 
 
 def test_what_cannot_be_validated_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

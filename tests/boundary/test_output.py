@@ -9,7 +9,9 @@ import importlib
 import io
 import os
 import pty
+import re
 import resource
+import shlex
 import shutil
 import socket
 import subprocess
@@ -358,3 +360,21 @@ def test_a_library_that_does_not_load_is_one_line(tmp_path: Path, monkeypatch: p
     with pytest.raises(ValueError, match="'x'") as caught:
         importlib.import_module("odd_library")
     assert str(as_known(caught.value)).startswith("odd_library cannot be loaded: ValueError: invalid literal for int()")
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    """It is said before anything is read, with the next step."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    words = f"cd {folder} && rmdir {folder} && exec {shlex.join(PYTHON)} runs"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == "", done
+    assert done.stderr == "error: the working folder is gone; go to another one, then try again\n"
+
+
+def test_a_negative_number_that_rounds_to_zero_has_no_sign() -> None:
+    """No signed format writes -0.00, in words and on pages: Python's has a `z`, JavaScript's a `signDisplay`."""
+    house = Path(printing.__file__).parents[1]
+    for kind, bad in (("py", r"[:\"]\+\.\d+[fg][}\"]"), ("js", r"toLocaleString\((?!.*signDisplay: \"negative\")")):
+        lines = [(path.name, line) for path in house.rglob(f"*.{kind}") for line in path.read_text().splitlines()]
+        assert lines and [line for line in lines if re.search(bad, line[1])] == []

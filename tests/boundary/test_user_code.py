@@ -56,6 +56,7 @@ FAULTS = {
     "number": "raise type('Odd', (Exception,), {'__str__': lambda error: 5})",
     "library": "import asyncio; asyncio.run(None)",
     "compiled": "compile('if 1:', 'none', 'exec')",
+    "surrogate": "raise ValueError(chr(0xDC80) + ' odd')",
     "no notes": "e = ValueError('odd'); e.__notes__ = 5; raise e",
 }
 HEAD = """
@@ -248,6 +249,7 @@ FAILING = [
     ("evaluate", "step", "evil", 4),
     *(("evaluate", "import", fault, 0) for fault in ("exit", "code", "signal", "library", "compiled")),
     ("evaluate", "init", "value", 0),
+    ("evaluate", "init", "surrogate", 0),
 ]
 """Command, the part that fails, how, after how many calls: 110 are more than what opening the game takes."""
 MANY = [("step", 110), ("drawing", 1), ("import", 0)]

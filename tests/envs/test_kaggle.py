@@ -182,6 +182,10 @@ class Crooked(Geese):
     def encode(self, observation):
         return super().encode(observation).ravel()[1:]
 
+class Silent(Geese):
+    def encode(self, observation):
+        return None if observation["step"] > 2 else super().encode(observation)
+
 class Half:
     def encode(self, observation): ...
 
@@ -213,7 +217,8 @@ def test_an_agent_that_breaks_the_rules_has_lost() -> None:
         "hungry_geese:bad.py:Bed": "did you mean `Bad`",
         "hungry_geese:bad.py:Bare": "its encoder has no obs_size; set it in __init__",
         "hungry_geese:bad.py:Half": "Half has no method decode()",
-        "hungry_geese:bad.py:Crooked": "observe gave 307 numbers, but obs_size is 308",
+        "hungry_geese:bad.py:Crooked": "Crooked.encode gave 307 numbers, but obs_size is 308",
+        "hungry_geese:bad.py:Silent": "Silent.encode gave None; return 308 numbers",
     }.items(),
 )
 def test_what_cannot_be_played_is_one_line(env: str, words: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from league.envs import Match, MatchError, registry
 from league.envs.contract.check import check_match_batch
+from league.envs.drawing import Drawing, problem_of
 from league.envs.matches.rows import ENDLESS, RowBatch, TurnRowBatch
 from league.errors import ConfigError, UsageError
 from league.types import DRAW, ActionSpec, ObservationPart, Turns
@@ -256,6 +257,7 @@ BAD_PLAY: list[tuple[dict[str, Any], str]] = [
     (lawful([True, False, True]), "legal gave .*, a mask"),
     (lawful(2), "legal gave 2; it must be"),
     (lawful([0.5]), "legal gave .*; it must be"),
+    (lawful("01"), r"legal gave \['0', '1'\]; it must be"),
     (stepped(lambda match: match.end(2)), r"end\(winner=2\): must be"),
     (stepped(lambda match: match.end(0, "tired")), r"end\(reason='tired'\): must be"),
     (stepped(lambda match: (match.end(0), match.end(1))), r"after 1 steps .*end\(\) is called a second time"),
@@ -417,3 +419,10 @@ def test_states_of_spaces_hold_what_was_played_to_the_last_digit() -> None:
     for stored in ([4, [0.0], [[0, 0], [0, 0]]], {"move": 4, "aim": [0.0], "rest": [[0, 0], [0, 0]]}, {"move": 1}):
         with pytest.raises(ValueError):
             batch._choices.read(stored)
+
+
+@pytest.mark.parametrize("view", [(0,), (0, 0, 4, 4, 4), (0, 0, 0, 4), (0, 0, float("nan"), 4)])
+def test_a_drawing_shows_an_area(view: Any) -> None:
+    """Of four finite numbers."""
+    assert "must be (left, top, right, bottom) of an area" in problem_of(Drawing(view))
+    assert problem_of(Drawing((0, 4, 4, 0))) == ""

@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,34 @@ def test_global_generators_are_the_matchs(source: str) -> None:
     before = random.getstate(), repr(np.random.get_state())
     check_game(name)
     assert (random.getstate(), repr(np.random.get_state())) == before
+
+
+def sown(seed: int) -> float:
+    """Seeds what is the process's, and moves it to another zone of time."""
+    random.seed(seed)
+    np.random.seed(seed)
+    os.environ["TZ"] = "Asia/Tokyo"
+    time.tzset()
+    return 0.3
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("door", ["check_game", "watch"])
+def test_a_game_that_seeds_leaves_the_callers_process(
+    door: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its generators and its environment are as they were, by each door."""
+    name = registry.adopt(rolling(lambda: sown(seed)), "sown")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    random.seed(7)
+    np.random.seed(7)
+    before = random.getstate(), repr(np.random.get_state()), dict(os.environ), time.tzname
+    if door == "watch":
+        league.watch("bot:random", "bot:random", env=name, out=tmp_path / "a.html", store=tmp_path / "none")
+    else:
+        check_game(name)
+    assert (random.getstate(), repr(np.random.get_state()), dict(os.environ), time.tzname) == before
 
 
 def test_a_game_that_draws_from_elsewhere_is_refused() -> None:

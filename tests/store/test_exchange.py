@@ -398,7 +398,7 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "time": ("m.csv", "seat0,seat1,winner,played_at\na,b,0,now\n", ["line 2", "played_at='now'", "ISO 8601"]),
     "no object": ("m.jsonl", "\n[]\n", ["line 2", "object"]),
     "no JSON": ("m.jsonl", '{"seat0": "a"\n', ["line 1", "JSON object"]),
-    "key twice": ("m.jsonl", '{"seat0": "a", "seat0": "b"}', ["line 1", "twice"]),
+    "key twice": ("m.jsonl", '{"seat0": "a", "seat0": "b"}', ["line 1", "'seat0' stands in it twice"]),
     "a bool": ("m.jsonl", '{"seat0": "a", "seat1": "b", "winner": true}', ["line 1", "winner=true"]),
     "surrogate": ("m.jsonl", '{"seat0": "\\ud800", "seat1": "b", "winner": 0}', ["line 1", "JSON object"]),
     "deep": ("m.jsonl", "[" * 100_000, ["line 1", "JSON object"]),

@@ -118,6 +118,19 @@ def test_a_silent_machine_may_be_dead(
     assert is_held(tmp_path / LOCK) is False, "a container of that machine"
 
 
+def test_a_lost_lock_is_a_line(tmp_path: Path) -> None:
+    """Who was taken for dead writes nothing more, and says of which folder, why, and where to look."""
+    with held(tmp_path / LOCK):
+        check_owned(tmp_path)
+        for name in files(tmp_path):
+            (tmp_path / name).unlink()
+        with pytest.raises(LockLost) as caught:
+            check_owned(tmp_path)
+    line = str(caught.value)
+    assert line.startswith(f"{tmp_path}: its lock was taken over or removed") and "\n" not in line
+    assert f"`league runs --store {tmp_path.parent}`" in line and caught.value.exit_code == 1
+
+
 def test_one_at_a_time(tmp_path: Path) -> None:
     """Six processes, some killed in the middle: never two within, and none stays out."""
     within, path = tmp_path / "within", tmp_path / LOCK

@@ -21,7 +21,7 @@
   function number(value, digits) {
     if (value === null || value === undefined) return "\u2013";
     const size = Math.abs(value);
-    if (digits !== undefined) return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+    if (digits !== undefined) return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits, signDisplay: "negative" });
     return size !== 0 && (size < 0.001 || size >= 1e7) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
   }
 
