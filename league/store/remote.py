@@ -8,6 +8,7 @@ kill or without a network, is sent the next time that it is opened.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -88,7 +89,7 @@ class Remote:
         """
         if time.monotonic() < self._fetched_at + within:
             return
-        with self._bucket.reached():
+        with self._recorded():
             if only is not None:
                 self._bring_one(only)
             else:
@@ -101,14 +102,11 @@ class Remote:
                 _log.warning("%s", error)
 
     def _bring_one(self, path: str) -> None:
-        self._remember()
         self._list_again(path.partition("/")[0])
         if path in self._there:
             self._bring([path])
-            self._record()
 
     def _bring_all(self) -> None:
-        self._remember()
         self._there = self._files_at()
         self._set_lost_aside()
         lists: dict[str, tuple[bytes, Object]] = {}
@@ -124,7 +122,6 @@ class Remote:
         self._show_locks()
         for path in [path for path in self._marks if path not in self._there and not self._is_ours(path)]:
             self._forget(path)
-        self._record()
 
     def _set_lost_aside(self) -> None:
         """Gives another name to folders of which something was not sent before another machine took them over."""
@@ -147,10 +144,9 @@ class Remote:
         Raises:
             StoreError: the address cannot be reached.
         """
-        with self._bucket.reached():
+        with self._recorded():
             if not self._is_ours(f"{path}/"):
                 self._bring([x for x in self._there if x.startswith(f"{path}/") and self._is_new(x)])
-                self._record()
         return self._folder / path
 
     def size_of(self, path: str) -> int:
@@ -166,13 +162,11 @@ class Remote:
             LockLost: another machine has taken over a folder.
             StoreError: the address cannot be reached; all is kept and sent the next time.
         """
-        with self._bucket.reached():
-            self._remember()
+        with self._recorded():
             sent = [path for owner in (self._owners() if owners is None else owners) for path in self._send(owner)]
             for owner in dict.fromkeys(path.partition("/")[0] for path in sent):
                 self._list_again(owner)
             self._marks |= {path: self._there[path].mark for path in sent if path in self._there}
-            self._record()
 
     def remove(self, name: str) -> None:
         """Takes a folder off the address.
@@ -180,11 +174,10 @@ class Remote:
         Raises:
             StoreError: the address cannot be reached.
         """
-        with self._bucket.reached():
+        with self._recorded():
             for path in sorted((x for x in self._there if x.startswith(f"{name}/")), key=_order, reverse=True):
                 self._bucket.delete(path)
                 self._forget(path)
-            self._record()
 
     # Locks, as `league.store.locks` calls them.
 
@@ -220,11 +213,10 @@ class Remote:
         try:
             self.fetch()
             if is_owner:
-                with self._bucket.reached():
+                with self._recorded():
                     if owner not in self._unsent:
                         self._bring([x for x in self._there if x.startswith(f"{owner}/") and self._is_new(x)])
                         self._unsent.append(owner)
-                    self._record()
             try:
                 yield
             except BaseException:
@@ -247,22 +239,21 @@ class Remote:
         """Sends a folder before its lock goes."""
         if is_owner:
             self.push([owner])
-            self._unsent = [x for x in self._unsent if x != owner]
-            self._record()
+            with self._recorded():
+                self._unsent = [x for x in self._unsent if x != owner]
 
     def look(self, lock: Path) -> None:
         """Looks for a sign of life of the machine that holds a lock."""
-        with self._bucket.reached():
+        with self._recorded():
             self._list_again(self._path(lock).rpartition("/")[0])
             self._show_locks()
 
     def end(self, file: Path) -> None:
         """Ends the lock of another machine, whose file here is given."""
-        with self._bucket.reached():
+        with self._recorded():
             for path in [path for path, shown in self._locks.items() if shown == self._path(file)]:
                 self._bucket.delete(path)
                 del self._locks[path]
-            self._record()
 
     def _beat(self, path: str, data: bytes, is_over: threading.Event) -> None:
         """Gives signs of life."""
@@ -295,7 +286,10 @@ class Remote:
         folder, lock = self._folder / owner, _lock_of(owner)
         there = {f"{owner}/{path}": look for path, look in files(folder).items()}
         if lock not in self._held and locks.is_held(folder / locks.LOCK) is not False:  # it is only asked to stop
-            there = {path: look for path, look in there.items() if path == f"{owner}/{STOP}"} | self._looks_of(owner)
+            stop = f"{owner}/{STOP}"
+            if stop in there:
+                self._bucket.write(stop, b"")
+            return [stop] if stop in there else []
         listed = (read(Listing, folder / LISTING) or Listing(segments={})).names
         merged = {path for path in there if path.startswith(f"{owner}/{ROWS}/") and Path(path).name not in listed}
         changed = [path for path in there if path not in merged and there[path] != self._looks.get(path)]
@@ -384,6 +378,17 @@ class Remote:
             return str(told["address"])
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             raise StoreError(f"{self._folder / REMOTE}: damaged; remove {self._folder}, and pass the address") from None
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Within it this process alone, of this machine's, knows and changes the record."""
+        with self._bucket.reached(), (self._folder / f"{REMOTE}.lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self._remember()
+            try:
+                yield
+            finally:
+                self._record()
 
     def _record(self) -> None:
         told = {"address": self._bucket.name, "marks": self._marks, "looks": self._looks}

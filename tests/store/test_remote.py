@@ -168,6 +168,20 @@ def test_what_a_dead_machine_did_not_send_never_replaces_what_came_after(
     assert league.resume("it", steps=768, store=ADDRESS).steps == 768
 
 
+def test_processes_of_one_machine_share_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: Any) -> None:
+    """Another one that fetches and sends leaves the lock and the record of the one that trains."""
+    on("a", monkeypatch, tmp_path)
+    train("it", "run.total_steps=256")
+    folder = store_folder(ADDRESS)
+    with locks.alone("it", folder / "it"):
+        other = remote.Remote(folder)
+        other.fetch()
+        other.push()
+        assert away.exists("/bucket/league/it/lock")
+        assert json.loads((folder / REMOTE).read_bytes())["unsent"] == ["it"]
+    assert not away.exists("/bucket/league/it/lock")
+
+
 def test_a_record_in_another_folder_names_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stranger's folder of a store may say where to send what is written into it."""
     on("a", monkeypatch, tmp_path)
