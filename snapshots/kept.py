@@ -17,13 +17,16 @@ from league.snapshots.files import INDEX, PREVIOUS
 from league.types.schema import read_file
 
 
-def states_of(folder: Path) -> dict[int, Path]:
-    """Steps -> index of each state that a run can be rewound to, the earliest first; its data is not looked at."""
+def states_of(folder: Path, *, is_here: bool = True) -> dict[int, Path]:
+    """Steps -> index of each state that a run can be rewound to, the earliest first; its data is not looked at.
+
+    is_here: whether the data has to be there, which another machine may have.
+    """
     found = {}
     for index in (*sorted(folder.glob("kept-*.json")), folder / PREVIOUS, folder / INDEX):
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             head = json.loads(read_file(index))
-            if (folder / Path(head["data"]).name).is_file():
+            if not is_here or (folder / Path(head["data"]).name).is_file():
                 found[int(json.loads(head["tree"])["counters"]["steps"])] = index
     return dict(sorted(found.items()))
 

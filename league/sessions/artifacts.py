@@ -37,7 +37,7 @@ from league.sessions.folders import (
     snapshots_of,
 )
 from league.snapshots import io as snapshot_files
-from league.snapshots.files import MANIFEST, WEIGHTS
+from league.snapshots.files import INDEX, MANIFEST, WEIGHTS
 from league.snapshots.io import Frozen
 from league.snapshots.kept import keep_newest, pinned_rows, states_of
 from league.snapshots.manifest import About, GameRecord, Manifest, parse, spec_to_json
@@ -217,7 +217,8 @@ class FileArtifactStore:
             self._paths[agent_id] = self._guest(agent_id)
         elif agent_id not in self._paths:
             self._paths |= {row.agent_id: self.store.path / row.path for row in self._known()}
-        return self._paths[agent_id]
+        path, store = self._paths[agent_id], self.store.path
+        return self.store.brought(path.relative_to(store).as_posix()) if path.is_relative_to(store) else path
 
     def add_snapshot(self, policy: Policy, counters: Counters, return_size: float) -> str:
         """Freezes the policy as it is now and returns its agent id; its files are written by another thread.
@@ -389,7 +390,10 @@ class LeagueArtifactStore(FileArtifactStore):
         learners = self.store.learners(self._learner.league) if self._in_step else []
         others = [self.store.find_run(learner.run) for learner in learners if learner.run != self.row.run]
         waited_for = [row.run for row in others if row.status != "finished"]
-        return [run for run in waited_for if max(states_of(self.store.path / run / "state"), default=0) < steps]
+        for run in waited_for:
+            self.store.fetch(only=f"{run}/state/{INDEX}")
+        folders = {run: self.store.path / run / "state" for run in waited_for}
+        return [run for run, folder in folders.items() if max(states_of(folder, is_here=False), default=0) < steps]
 
     def save_state(self, state: dict[str, Any], *, is_mark: bool = False) -> None:
         """As `FileArtifactStore.save_state`; the snapshots since the last one are in the store from then on.

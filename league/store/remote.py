@@ -103,7 +103,7 @@ class Remote:
 
     def _bring_one(self, path: str) -> None:
         self._list_again(path.partition("/")[0])
-        if path in self._there:
+        if path in self._there and self._is_new(path):
             self._bring([path])
 
     def _bring_all(self) -> None:
@@ -144,8 +144,8 @@ class Remote:
         Raises:
             StoreError: the address cannot be reached.
         """
-        with self._recorded():
-            if not self._is_ours(f"{path}/"):
+        if not self._is_ours(f"{path}/"):
+            with self._recorded():
                 self._bring([x for x in self._there if x.startswith(f"{path}/") and self._is_new(x)])
         return self._folder / path
 

@@ -411,6 +411,7 @@ def test_nodes_that_share_a_bucket_train_what_one_process_does(
             )
             while not training.done():
                 shown = subprocess.run(call, env=elsewhere, cwd=tmp_path, stdout=subprocess.PIPE, check=False)
+                time.sleep(2.0)  # the server is a thread of this process
                 seen |= {row["steps"] for row in (json.loads(shown.stdout)["runs"] if shown.stdout else ())}
             assert training.result().status == "finished"
         assert len(seen) > 2, seen
