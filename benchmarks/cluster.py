@@ -24,7 +24,7 @@ from typing import Any
 
 import league
 from league import config as settings
-from league.arena.agents import play_pairings
+from league.arena.agents import Where, play_pairings
 from league.arena.cluster import PARTS, PlayerActor
 from league.arena.entrants import enter
 from league.maths.scheduling import round_robin
@@ -154,10 +154,10 @@ def games_a_second(source: Path, workers: int, games: int) -> float:
 
 def task_of(source: Path, games: int) -> dict[str, float]:
     """What one task of a whole batch takes: bytes there and back, and seconds."""
-    words = {"env": None, "own_bots": None, "policy": None, "device": "cpu", "store": str(source)}
-    meeting = enter([], [RUN], 4, True, **words)[1]
-    words["agents"] = [named.label for named in meeting.sides]
-    actor, places = PlayerActor(os.getcwd(), words), round_robin(len(meeting.sides))
+    where = {"env": None, "bots": None, "policy": None, "device": "cpu", "store": str(source)}
+    meeting = enter([], [RUN], 4, True, where=Where(**where, say=None))[1]
+    agents = [named.label for named in meeting.sides]
+    actor, places = PlayerActor(os.getcwd(), agents, where), round_robin(len(agents))
     pairings = [(a, b, games, seed) for seed, (a, b) in enumerate(places)]
     actor.play(pairings[:1], "t", 0, False)
     part, started = pairings[::PARTS], time.perf_counter()
