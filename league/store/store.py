@@ -77,7 +77,8 @@ class Store(Reader):
             what = "is a file, and no store" if os.path.lexists(folder) else "is not there"
             raise StoreError(f"no store at {folder}: it {what}; run `league train` first, or pass --store")
         if not _has_owner(folder):
-            raise StoreError(f"no store at {folder}: no folder in it has a {IDENTITY}; pass another --store")
+            where = there.address if (there := remote_of(folder)) else folder
+            raise StoreError(f"no store at {where}: no folder in it has a {IDENTITY}; pass another --store")
         return cls(View(folder, say or _log.warning))
 
     @staticmethod

@@ -216,8 +216,9 @@ def test_addresses_that_cannot_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ("nosuch://b/x", "nosuch"),
         ("memory://", "names no bucket"),
         ("file:///x", "pass the folder"),
+        (ADDRESS, f"no store at {ADDRESS}: no folder in it"),
     ):
-        with pytest.raises(UsageError, match=why):
+        with pytest.raises(LeagueError, match=why):
             Store.open(address)
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda self, path, value, **_: None)
     with pytest.raises(LeagueError, match="cannot keep two writers apart"):
