@@ -234,6 +234,7 @@ def test_learners_are_asked_to_stop_again_at_every_look(tmp_path: Path) -> None:
 
     ends = {"a": '{"error": "failed"}', "b": '{"result": {}}', "c": '{"result": {"steps": 1}}'}
     store: Any = SimpleNamespace(path=tmp_path, find_run=lambda _: SimpleNamespace(steps=1))
+    store.fetch = store.push = lambda: None
     with pytest.raises(LeagueError, match="failed"):
         sessions._train(_Fake(look), store, ends, Callbacks(()))
     assert seen == [[False, False], [True, True], [False, True]]

@@ -127,7 +127,7 @@ def test_the_rule_by_hand() -> None:
 
 def test_pruning_deletes_files_and_keeps_rows(store: Filled) -> None:
     """The folders that the rule does not keep go, all rows stay, ratings do not move, and the rest still plays."""
-    rows, ratings = store.snapshots("matrix-1"), league.leaderboard(store=store.path).to_json()
+    rows, ratings = store.snapshots("matrix-1"), league.leaderboard(store=store.path).boards
     best = best_snapshot(store, "matrix-1")
     (dry,) = prune(store, "matrix-1", 3, is_dry=True)
     assert len(on_disk(store)) == 17
@@ -139,7 +139,7 @@ def test_pruning_deletes_files_and_keeps_rows(store: Filled) -> None:
     after = store.snapshots("matrix-1")
     assert [row.agent_id for row in after] == [row.agent_id for row in rows]
     assert [row.step for row in after if row.pruned_at] == [holding.step for holding in done.goes]
-    assert league.leaderboard(store=store.path).to_json() == ratings
+    assert league.leaderboard(store=store.path).boards == ratings
     assert best_snapshot(store, "matrix-1") == best
     league.load("matrix-1@best", store=store.path)
     league.load("matrix-1", store=store.path)

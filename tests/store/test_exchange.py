@@ -547,7 +547,7 @@ def test_an_import_is_taken_back_as_if_it_had_not_been(store: Filled, tmp_path: 
     """Its games and its own agents go, with the boards that were made with them; what others brought stays."""
     store.add_matches([game(0, ("bot:x", "bot:y"), 0, run="h", game_id="i")])
     store.flush()
-    before = leaderboard(store, game_id="i").to_json()
+    before = leaderboard(store, game_id="i").boards
     (tmp_path / "a.csv").write_text("seat0,seat1,winner\nbot:x,ann,0\nann,ben,1\n")
     (tmp_path / "b.csv").write_text("seat0,seat1,winner\nbot:x,ann,1\nann,cat,0\n")
     for name in ("a", "b"):
@@ -562,7 +562,7 @@ def test_an_import_is_taken_back_as_if_it_had_not_been(store: Filled, tmp_path: 
     league.remove_import("a", store=store.path)
     assert {agent.name for agent in store.agents("i")} == {"bot:x", "ann", "cat"}, "ann plays in b, too"
     league.remove_import("b", store=store.path)
-    assert leaderboard(store, game_id="i").to_json() == before and not league.imports(store=store.path)
+    assert leaderboard(store, game_id="i").boards == before and not league.imports(store=store.path)
     with pytest.raises(UsageError, match=r"no import `h`.*league imports list"):
         league.remove_import("h", store=store.path)
     assert store.matches("h", "evaluation"), "what is no import is not removed"
