@@ -276,8 +276,8 @@ def gather(
 ) -> Meeting:
     """Loads the agents, and the game that all play as this league has it.
 
-    say: is told where the game, or a custom part, is not what an agent began with. given: the parts named now. game:
-    the one that they must play, registered; None: theirs.
+    say: receives a line where the game, or a custom part, is not what an agent began with. given: the parts named now.
+    game: the one that they must play, registered; None: theirs.
 
     Raises:
         UsageError, SnapshotError: as `evaluate`.

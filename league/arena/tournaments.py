@@ -94,7 +94,7 @@ def tournament(
     Args:
         agents: names (see `league.arena.agents.find_agent`), and folders of submissions, whose code plays shut in
             where this machine can; an agent that is named twice enters once.
-        runs, newest: runs of which all snapshots with files enter, too, or of each so many of the newest.
+        runs, newest: runs of which all snapshots with files enter, too, or the `newest` of each.
         bots: all native bots of the game enter.
         format: `round-robin`: everybody meets everybody; `gauntlet`: the first `seeds` (1) entrants meet the others;
             `double-elimination`: two lost matches and an agent is out (`league.maths.brackets`), seeds are by rating
@@ -181,7 +181,7 @@ def _places(format: Format, entrants: int, seeds: int) -> Ints:
         return np.array(round_robin(entrants))
     if not 1 <= seeds < entrants:
         raise UsageError(
-            f"seeds={seeds}: so many of the {entrants} entrants meet all the others; pass 1 to {entrants - 1}"
+            f"seeds={seeds}: this number of the {entrants} entrants meets all the others; pass 1 to {entrants - 1}"
         )
     return np.array(gauntlet(entrants, seeds))
 

@@ -113,7 +113,10 @@ def play_by_hand(
         store=output.store,
         say=say,
     )
-    output.answer(ended, lambda: print_ended(ended))
+    if ended is None:
+        output.answer({}, lambda: None, "broken off before its end; nothing is stored")
+    else:
+        output.answer(ended, lambda: print_ended(ended))
 
 
 @subcommand(PANEL)

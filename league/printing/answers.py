@@ -114,11 +114,8 @@ def print_film(f: Film) -> None:
     print_prose(f"{where}{f.a} against {f.b}, seed {f.seed}, {part}; the match is {end}")
 
 
-def print_ended(e: Ended | None) -> None:
+def print_ended(e: Ended) -> None:
     """How a person's match ended, and where it is kept."""
-    if e is None:
-        print_prose("broken off before its end; nothing is stored")
-        return
     end = "a draw" if e.winner == "draw" else f"won by {e.winner}"
     kept = f"stored as {e.run}; `league imports remove {e.run}` takes it back" if e.run else "not stored"
     print_prose(

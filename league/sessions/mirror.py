@@ -21,8 +21,7 @@ from league.errors import LeagueError, StoreError
 from league.runtime.cluster import ClusterActor, last_line
 from league.runtime.disk import sync, write_atomic
 from league.sessions.external_agents import keep
-from league.snapshots.files import INDEX, MANIFEST, PREVIOUS, WEIGHTS
-from league.snapshots.kept import data_of, remove_unnamed
+from league.snapshots.files import MANIFEST, WEIGHTS
 from league.store import locks
 from league.store.carried import STOP, Look, files, is_carried, order
 from league.store.files import told
@@ -30,8 +29,6 @@ from league.store.owner import LISTING, Listing, read
 from league.store.segments import ROWS
 from league.store.store import Store
 from league.store.view import View
-
-_STATE = [f"state/{PREVIOUS}", f"state/{INDEX}"]
 
 
 class Courier(ClusterActor):
@@ -205,11 +202,6 @@ class Mirror(Store):
             lists[LISTING] = listing.model_copy(update={"segments": {}}).model_dump_json().encode()
         for path in sorted(lists, key=order):
             self._put(name, path, lists[path])
-        state = self.path / name / "state"
-        for index in (state / Path(path).name for path in _STATE if path in lists):
-            if data := data_of(index):
-                (state / data).touch()  # stands for the data, which its own learner alone reads
-        remove_unnamed(state)
 
     def _put(self, name: str, path: str, data: bytes | None) -> None:
         if data is None:

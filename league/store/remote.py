@@ -284,12 +284,12 @@ class Remote:
     def _send(self, owner: str) -> list[str]:
         """Sends what is new in a folder, and removes there what has gone here; the paths that were sent."""
         folder, lock = self._folder / owner, _lock_of(owner)
-        there = {f"{owner}/{path}": look for path, look in files(folder).items()}
         if lock not in self._held and locks.is_held(folder / locks.LOCK) is not False:  # it is only asked to stop
-            stop = f"{owner}/{STOP}"
-            if stop in there:
-                self._bucket.write(stop, b"")
-            return [stop] if stop in there else []
+            stop = [f"{owner}/{STOP}"] if (folder / STOP).exists() else []
+            for path in stop:
+                self._bucket.write(path, b"")
+            return stop
+        there = {f"{owner}/{path}": look for path, look in files(folder).items()}
         listed = (read(Listing, folder / LISTING) or Listing(segments={})).names
         merged = {path for path in there if path.startswith(f"{owner}/{ROWS}/") and Path(path).name not in listed}
         changed = [path for path in there if path not in merged and there[path] != self._looks.get(path)]

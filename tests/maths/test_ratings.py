@@ -251,7 +251,7 @@ class Coverage(NamedTuple):
 def coverage(
     league: League, leagues: int, games: int, draws: float = 0.0, seat: float = 0.0, seed: int = 7, chain: bool = False
 ) -> Coverage:
-    """Of so many leagues; `games` in either seating. chain: each agent is a snapshot, its neighbour the one before."""
+    """Of `leagues`; `games` in either seating. chain: each agent is a snapshot, its neighbour the one before."""
     rng = np.random.default_rng(seed)
     covered, seats, scatter, surprising = [], [], [], []
     for _ in range(leagues):

@@ -19,6 +19,7 @@ from league.errors import LeagueError, StoreError, UsageError
 from league.sessions.retention import holdings, prune
 from league.store import locks, remote
 from league.store import store as store_module
+from league.store.bucket import Bucket
 from league.store.exchange import import_matches
 from league.store.files import REMOTE, store_folder
 from league.store.store import Store
@@ -180,6 +181,24 @@ def test_processes_of_one_machine_share_its_copy(tmp_path: Path, monkeypatch: py
         assert away.exists("/bucket/league/it/lock")
         assert json.loads((folder / REMOTE).read_bytes())["unsent"] == ["it"]
     assert not away.exists("/bucket/league/it/lock")
+
+
+def test_a_list_that_is_written_while_others_are_read_comes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    on("a", monkeypatch, tmp_path)
+    train("it", "run.total_steps=256")
+    path, found = "/bucket/league/it/segments.json", Bucket.read
+    listing = away.cat_file(path)
+    away.rm_file(path)
+
+    def read(bucket: Bucket, paths: Any) -> Any:
+        away.pipe_file(path, listing)
+        return found(bucket, paths)
+
+    on("b", monkeypatch, tmp_path)
+    monkeypatch.setattr(Bucket, "read", read)
+    assert Store.open(ADDRESS).matches("it", "training") and not caplog.messages
 
 
 def test_a_record_in_another_folder_names_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
