@@ -25,6 +25,7 @@ from league.errors import UsageError
 from league.store.store import Store
 from league.types import ActionSpec
 from tests.helpers.browser import browser, needs_chromium, wait_for
+from tests.helpers.commands import call
 from tests.helpers.matches import Keys
 from tests.helpers.refusals import refusal
 
@@ -206,3 +207,10 @@ def test_a_person_plays_in_chromium(tmp_path: Path) -> None:
         page.execute_script("document.getElementById('play').click()")
         assert page.get_log("browser") == []
     assert match.bout.batch.actions[0, 0, 3] == 1  # right
+
+
+def test_a_match_that_is_broken_off_is_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("league.arena.browser.play", lambda *_, **__: None)
+    ended = call("play", "bot:random", "--json")
+    assert ended.code == 0 and ended.json.keys() == {"schema"}
+    assert ended.err == "broken off before its end; nothing is stored\n"
