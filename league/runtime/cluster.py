@@ -91,7 +91,7 @@ def connected(address: str, room: Sequence[Room]) -> Iterator[Any]:
             raise _no_cluster(address, error) from None
     if address == LOCAL:
         cpus = max(os.cpu_count() or 1, math.ceil(sum(each.cpus for each in room)))
-        where = {"num_cpus": cpus, "include_dashboard": False}
+        where |= {"num_cpus": cpus, "include_dashboard": False}
         environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, import_path()))}}
     try:
         with tempfile.TemporaryDirectory() as empty:
@@ -107,8 +107,8 @@ def connected(address: str, room: Sequence[Room]) -> Iterator[Any]:
 
 def _no_cluster(address: str, error: Exception) -> UsageError:
     return UsageError(
-        f"--on {address}: no Ray cluster answers ({one_line(str(error))[:200]}); begin one with `ray start --head`, or"
-        f" pass --on {LOCAL}"
+        f"--on {address}: no Ray cluster answers ({one_line(str(error))[:200]}); begin one with `ray start --head`, set"
+        f" RAY_AUTH_MODE=token if it has a token, or pass --on {LOCAL}"
     )
 
 

@@ -1,8 +1,8 @@
 """A league over the machines of a Ray cluster: each learner is an actor, which trains as a process of its own does.
 So is an exploiter; the caller plays the matches that measure it.
 
-On a node that does not see the store's folder it trains in a mirror of it (`league.sessions.mirror`). Nothing of ours
-is pickled. Ray starts an actor again, on another node where its own has gone, and it goes on from its last saved state.
+On a node that does not see the store's folder it trains in a copy (`league.sessions.courier`). Nothing of ours is
+pickled. Ray starts an actor again, on another node where its own has gone, and it goes on from its last saved state.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from league.runtime.process import settings_kept
 from league.runtime.signals import on_signal
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks, callbacks_of
+from league.sessions.courier import Courier, store_of
 from league.sessions.exploitability import begin_exploiter, resume_exploiter
 from league.sessions.external_agents import keep
 from league.sessions.folders import settings_of
 from league.sessions.leagues import LeagueResult, finished, learners_of, resume_league, written
-from league.sessions.mirror import Courier, store_of
 from league.sessions.plans import SessionEnd, TrainResult
 from league.sessions.targets import find_target
 from league.store import locks
@@ -86,8 +86,7 @@ def train_on(call: Call) -> TrainResult:
             raise finished(store, league, [store.find_run(row.run) for row in rows])
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
-            if remote_of(store.path):
-                _send_guests(store, [(row.run, configs.get(row.run, "")) for row in left])
+            _send_guests(store, courier, [(row.run, configs.get(row.run, "")) for row in left])
             actors = {row.run: _actor(ray, row.run, _room(store, row)) for row in left}
             tasks = {run: x.train.remote(run, configs.get(run, ""), words, courier) for run, x in actors.items()}
             ends |= _train(ray, store, tasks, callback)
@@ -122,6 +121,7 @@ def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainR
             leagues = [learner.league for learner in store.learners() if learner.run == played]
             seen = [row.run, *([played, *leagues] if target.is_own else [])]
             with _courier(ray, nodes, nonce, sorted(set(seen))) as courier:
+                _send_guests(store, courier, [(row.run, "")])
                 actor = _actor(ray, row.run, room)
                 task = actor.train.remote(row.run, "", words, courier)
                 end = _train(ray, store, {row.run: task}, callback)[row.run]
@@ -149,12 +149,15 @@ def _words(call: Call, code: Mapping[str, Any], changes: Sequence[str]) -> dict[
     return {**code, "device": call.device, "overrides": list(changes), "store": store}
 
 
-def _send_guests(store: Store, runs: Iterable[tuple[str, str]]) -> None:
-    """Sends runs of a store at an address, with the agents from elsewhere that a node may not have.
+def _send_guests(store: Store, courier: Mapping[str, str], runs: Iterable[tuple[str, str]]) -> None:
+    """Has the agents from elsewhere in the store, where a node does not see the folders that they come from.
 
-    runs: each with its settings from now on, as of `_ended`.
+    Args:
+        store: which.
+        courier: as of `store_of`.
+        runs: that meet them, each with its settings from now on, as of `_ended`.
     """
-    for run, config in runs:
+    for run, config in runs if courier or remote_of(store.path) else ():
         keep(store.path / run, settings.of_run(run, config or store.find_run(run).config))
     store.push()
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from league.errors import LeagueError, StoreError
-from league.store.files import connected
 
 
 class Object(NamedTuple):
@@ -26,15 +24,13 @@ class Bucket:
 
     Args:
         name: the address.
-        folder: its working copy, for messages.
-
-    Raises:
-        UsageError: as `connected`.
+        place: a file system of fsspec, and the path of the store in it.
+        remedy: what to do about it where it cannot be reached.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name, self._folder = name, folder
-        self._fs, root = connected(name)
+    def __init__(self, name: str, place: tuple[Any, str], remedy: str) -> None:
+        self.name, self._remedy = name, remedy
+        self._fs, root = place
         self._root = root.rstrip("/")
 
     def list(self, folder: str = "") -> dict[str, Object]:
@@ -83,10 +79,7 @@ class Bucket:
             raise
         except Exception as error:  # fsspec's file systems raise what their libraries do
             why = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
-            raise StoreError(
-                f"store {self.name}: cannot be reached ({why}); see to the network and the credentials;"
-                f" {self._folder} keeps what was not sent, and sends it the next time"
-            ) from None
+            raise StoreError(f"store {self.name}: cannot be reached ({why}); {self._remedy}") from None
 
 
 def _object(info: dict[str, Any]) -> Object:

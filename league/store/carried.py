@@ -32,14 +32,10 @@ def look(file: Path) -> Look:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def files(folder: Path, *, is_lists: bool = False) -> dict[str, Look]:
-    """The files that are carried of a folder, by their paths in it.
-
-    is_lists: only the small ones that are replaced.
-    """
-    places = [folder.glob("*.json"), folder.glob("state/*.json")] if is_lists else [folder.rglob("*")]
+def files(folder: Path) -> dict[str, Look]:
+    """The files that are carried of a folder, by their paths in it."""
     found: dict[str, Look] = {}
-    for file in (file for place in places for file in place):
+    for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
         with suppress(FileNotFoundError):
             if is_carried(path) and file.is_file():

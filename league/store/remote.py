@@ -27,7 +27,7 @@ from league.runtime.disk import write_atomic
 from league.store import locks
 from league.store.bucket import Bucket, Object
 from league.store.carried import STOP, Look, files, is_carried, look, order
-from league.store.files import REMOTE, is_working_copy
+from league.store.files import REMOTE, connected, is_working_copy
 from league.store.owner import IDENTITY, LISTING, Listing, read
 from league.store.segments import ROWS
 
@@ -46,17 +46,29 @@ def remote_of(folder: Path) -> Remote | None:
     return _remotes.get(folder)
 
 
+@contextmanager
+def attached(folder: Path, bucket: Bucket) -> Iterator[None]:
+    """Within it an empty folder is the working copy of a bucket, for this process."""
+    write_atomic(folder / REMOTE, json.dumps({"address": bucket.name}).encode())
+    _remotes[folder] = locks.elsewhere[folder] = Remote(folder, bucket)
+    try:
+        yield
+    finally:
+        del _remotes[folder], locks.elsewhere[folder]
+
+
 class Remote:
     """An address, and the working copy of it.
 
     folder: the working copy.
+    bucket: at the address, else the one that the working copy's record names.
 
     Raises:
-        UsageError: as `working_copy`.
+        UsageError: as `connected`.
         StoreError: the record is damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bucket: Bucket | None = None) -> None:
         self._folder = folder
         self._marks: dict[str, str] = {}
         """Path -> `Object.mark` of what the working copy has."""
@@ -66,7 +78,7 @@ class Remote:
         """Folders that were written here, not all of which was sent: their locks at the address are ours."""
         self._locks: dict[str, str] = {}
         """Path of a lock of another machine -> its file here, which stands for it."""
-        self._bucket = Bucket(self._remember(), folder)
+        self._bucket = bucket or _bucket_of(self._remember(), folder)
         self._there: dict[str, Object] = {}
         self._held: dict[str, bytes] = {}
         """Path of a lock that this process holds -> its content."""
@@ -267,7 +279,7 @@ class Remote:
 
     def _show_locks(self) -> None:
         """Has a file in the working copy for each lock of another machine, with the time of its last sign of life."""
-        found = {path: self._there[path] for path in self._there if _is_lock(path) and path not in self._held}
+        found = {path: self._there[path] for path in self._there if is_lock_at(path) and path not in self._held}
         for path, data in self._bucket.read(found).items():
             name, _, copy = data.decode(errors="replace").partition("\n")
             if copy != _copy(self._folder) and (shown := locks.shown_as(name, copy)):
@@ -341,7 +353,7 @@ class Remote:
         """The files and the locks at the address, or in one folder there."""
         found = self._bucket.list(owner)
         owners = {path.partition("/")[0] for path in found if path.endswith(f"/{IDENTITY}")}
-        return {path: x for path, x in found.items() if _is_lock(path) or _is_file(path, owners)}
+        return {path: x for path, x in found.items() if is_lock_at(path) or _is_file(path, owners)}
 
     def _list_again(self, owner: str) -> None:
         """Sees what is in one folder at the address now, or in all of it."""
@@ -349,7 +361,7 @@ class Remote:
         self._there = others | self._files_at(owner)
 
     def _is_new(self, path: str) -> bool:
-        return not _is_lock(path) and self._there[path].mark != self._marks.get(path)
+        return not is_lock_at(path) and self._there[path].mark != self._marks.get(path)
 
     def _is_wanted(self, path: str) -> bool:
         """Whether `fetch` brings a file."""
@@ -396,6 +408,11 @@ class Remote:
         write_atomic(self._folder / REMOTE, json.dumps(told).encode())
 
 
+def _bucket_of(address: str, folder: Path) -> Bucket:
+    keeps = f"{folder} keeps what was not sent, and sends it the next time"
+    return Bucket(address, connected(address), f"see to the network and the credentials; {keeps}")
+
+
 def _order(path: str) -> tuple[int, str]:
     return order(path.partition("/")[2])
 
@@ -409,7 +426,7 @@ def _lock_of(owner: str) -> str:
     return f"{owner}/{locks.LOCK}"
 
 
-def _is_lock(path: str) -> bool:
+def is_lock_at(path: str) -> bool:
     """Whether an object is a lock: of a folder, or of the store."""
     return path.endswith(f"/{locks.LOCK}") or ("/" not in path and path.endswith(f".{locks.LOCK}"))
 

@@ -87,7 +87,7 @@ class Store(Reader):
         folder = _named(path)
         return _has_owner(folder) if folder.is_dir() else os.path.lexists(folder)
 
-    # A store at an address (`league.store.remote`), and the mirror of one (`league.sessions.mirror`).
+    # A store at an address (`league.store.remote`).
 
     def fetch(self, within: float = 0.0, only: str | None = None) -> None:
         """Brings what others have written.

@@ -107,6 +107,14 @@ def test_what_cannot_train_on_a_cluster_is_refused(arguments: dict[str, Any], wo
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.toml"]
 
 
+def test_a_local_cluster_is_none_that_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an address Ray takes the one that `ray start --head` has begun on this machine."""
+    began: dict[str, Any] = {}
+    monkeypatch.setattr(ray, "init", lambda **where: began.update(where))
+    with cluster.connected("local", [cluster.Room(1.0, 0.0)]):
+        assert began["address"] == "local"
+
+
 def test_a_run_that_is_no_league_is_refused(whole: Path) -> None:
     with pytest.raises(UsageError, match=r"run=L\.main: --on trains a league or an exploiter, and it is none"):
         league.resume("L.main", on="local", store=whole / "league.duckdb")

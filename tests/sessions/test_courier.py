@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,37 +14,37 @@ from typing import Any
 import pytest
 
 import league
-from league.errors import StoreError
 from league.sessions import artifacts
 from league.sessions.call import Call
 from league.sessions.callbacks import Callbacks
-from league.sessions.cluster import LearnerActor
+from league.sessions.cluster import LearnerActor, _send_guests
+from league.sessions.courier import Courier
 from league.sessions.folders import ask_to_stop
 from league.sessions.leagues import written
-from league.sessions.mirror import Courier, Mirror
 from league.store.carried import STOP
-from league.store.locks import LOCK, is_held
+from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, SETS, train, write
 
 ray = pytest.importorskip("ray")
 ALONE = LEAGUE.partition("[learners.exploiter]")[0]
-ANOTHER = '[learners.other]\nrole = "league_exploiter"\n'
-RUN, NAMES = "L.main", ["L", "L.main"]
+RUN, NAMES, TOLD = "L.main", ["L", "L.main"], {"courier": "c", "nonce": "n"}
 
 
 class Calls:
-    """An actor's handle, whose methods are carried out at once; after so many files it is lost, as its node is."""
+    """An actor's handle, whose methods are carried out at once; after so many changes it is lost, as its node is."""
 
-    def __init__(self, courier: Courier, most: float = float("inf")) -> None:
-        self._courier, self.left = courier, most
+    def __init__(self, courier: Courier, most: float = float("inf"), see: Callable[[str], None] = id) -> None:
+        self._courier, self.left, self._see = courier, most, see
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> Any:
-            self.left -= name in ("write", "remove")
+        def call(*arguments: Any, **more: Any) -> Any:
+            if name in ("pipe_file", "rm_file"):
+                self.left -= 1
+                self._see(arguments[0])
             if self.left < 0:
                 raise ray.exceptions.RayError("the node died")
-            return getattr(self._courier, name)(*arguments)
+            return getattr(self._courier, name)(*arguments, **more)
 
         return SimpleNamespace(remote=call)
 
@@ -88,20 +89,20 @@ def carry_on(store: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> dict
     """What a learner's actor answers; the store's path leads nowhere for it."""
     monkeypatch.setattr(ray, "get_actor", lambda _: calls)
     words = {"device": "cpu", "overrides": [], "store": str(store / "unseen")}
-    answer: dict[str, Any] = json.loads(LearnerActor(os.getcwd()).train(RUN, "", words, {"courier": "c", "nonce": "n"}))
+    answer: dict[str, Any] = json.loads(LearnerActor(os.getcwd()).train(RUN, "", words, TOLD))
     return answer
 
 
 def test_a_node_that_dies_while_it_sends_loses_and_doubles_nothing(
     whole: Path, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After ever more files; whoever goes on has what the store has, and comes to what nobody disturbed."""
+    """After ever more files; who goes on has what the store has, and comes to what nobody disturbed."""
     most, answer = 0, dict[str, Any]()
     while "result" not in answer:
         courier = courier_of(begun)
         answer = carry_on(begun, Calls(courier, most), monkeypatch)
         courier.close()
-        assert "result" in answer or "the store cannot be reached (the node died)" in answer["error"]
+        assert "result" in answer or "cannot be reached (the node died)" in answer["error"]
         most += 7
     assert most > 35 and answer["result"]["status"] == "finished"
     assert learned(begun) == learned(whole)
@@ -109,57 +110,37 @@ def test_a_node_that_dies_while_it_sends_loses_and_doubles_nothing(
         assert len([*(begun / RUN / part).iterdir()]) == len([*(whole / RUN / part).iterdir()]), "nothing is left over"
 
 
-def test_the_courier_holds_the_lock_and_hears_the_last_actor_alone(begun: Path) -> None:
-    """Until the learner trains where the store is seen."""
-    courier = courier_of(begun)
-    assert courier.hand_over(RUN, "old") == courier.hand_over(RUN, "new") == ""
-    assert is_held(begun / RUN / LOCK)
-    assert "another actor trains it" in courier.write(RUN, "old", "rows/match-000009.parquet", b"x")
-    assert "another actor trains it" in courier.remove(RUN, "old", ["run.json"])
-    guest = "guests/a/manifest.json"
-    assert courier.write(RUN, "new", guest, b"{}") == "" and (begun / RUN / guest).read_bytes() == b"{}"
-    assert courier.remove(RUN, "new", [guest]) == "" and not (begun / RUN / guest).parent.exists()
-    courier.hand_over(RUN, "")
+def test_the_couriers_locks_are_the_folders(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An actor that begins again ends that of its earlier try; another process's remains."""
+    courier, lock = courier_of(begun), f"/{RUN}/{LOCK}"
+    courier.pipe_file(lock, b"old", mode="create")
+    assert is_held(begun / RUN / LOCK) and courier.cat_file(lock) == b"old" and lock in courier.find("", detail=True)
+    with pytest.raises(FileExistsError):
+        courier.pipe_file(lock, b"new", mode="create")
+    assert carry_on(begun, Calls(courier), monkeypatch)["result"]["status"] == "finished"
     assert not is_held(begun / RUN / LOCK)
-    assert "another actor trains it" in courier.write(RUN, "", "status.json", b"{}")
+    with alone(RUN, begun / RUN), pytest.raises(FileExistsError):
+        courier.pipe_file(lock, b"new", mode="create")
+    guest = f"/{RUN}/guests/a/manifest.json"
+    courier.pipe_file(guest, b"{}")
+    assert courier.cat_file(guest) == b"{}"
+    courier.rm_file(guest)
+    assert not (begun / RUN / "guests" / "a").exists()
 
 
-@pytest.mark.parametrize("path", ["../L/run.json", "/etc/passwd", "a/../../b", ".hidden", "a//b", "", STOP, f"{LOCK}-"])
+@pytest.mark.parametrize("path", ["../L/run.json", "/etc/passwd", "a/../../b", ".hidden", "a//b", "", f"{LOCK}-"])
 def test_files_that_are_no_runs_are_neither_read_nor_written(path: str, begun: Path) -> None:
     courier = courier_of(begun)
-    courier.hand_over(RUN, "t")
+    courier.pipe_file(f"/{RUN}/{LOCK}", b"", mode="create")
     if path == f"{LOCK}-":
         [path] = [file.name for file in (begun / RUN).glob(f"{LOCK}-*")]
-    for act in (lambda: courier.read(RUN, path), lambda: courier.write(RUN, "t", path, b"")):
+    for act in (courier.cat_file, courier.rm_file, lambda path: courier.pipe_file(path, b"")):
         with pytest.raises(ValueError, match="is no file of a run"):
-            act()
+            act(f"/{RUN}/{path}")
+        with pytest.raises(ValueError, match="is not of this league"):
+            act("/other/run.json")
     with pytest.raises(ValueError, match="is not of this league"):
-        courier.read("other", "run.json")
-    courier.close()
-
-
-def test_a_mirror_has_what_the_others_published_and_who_asks_to_stop(tmp_path: Path) -> None:
-    """Their snapshots, and how far they are; neither their rows nor their states."""
-    begun, folder = tmp_path / "store", tmp_path / "node"
-    begun.mkdir()
-    train(begun, "run.total_steps=256", path=write(begun, ALONE + ANOTHER), learner="main")
-    courier = Courier(os.getcwd(), str(begun), [*NAMES, "L.other"])
-    mirror = Mirror(folder, "L.other", Calls(courier))
-    there = Store.open(begun)
-    assert [row.run for row in mirror.learners("L")] == ["L.main", "L.other"]
-    assert mirror.snapshots(RUN) == there.snapshots(RUN) and mirror.find_run(RUN) == there.find_run(RUN)
-    files = {path.relative_to(begun).as_posix() for path in (begun / RUN / "snapshots").rglob("*")}
-    assert files == {path.relative_to(folder).as_posix() for path in (folder / RUN / "snapshots").rglob("*")}
-    assert not [*folder.rglob("*.parquet")]
-    assert {path.suffix for path in (folder / RUN / "state").iterdir()} == {".json"}
-    assert not (folder / "L.other" / STOP).exists()
-    (begun / "L.other" / STOP).touch()
-    mirror.fetch()
-    assert (folder / "L.other" / STOP).exists()
-    courier.hand_over("L.other", "next")
-    (folder / "L.other" / "status.json").write_text("{}")
-    with pytest.raises(StoreError, match="another actor trains it now"):
-        mirror.push()
+        courier.pipe_file(f"/other/{LOCK}", b"", mode="create")
     courier.close()
 
 
@@ -169,17 +150,9 @@ def test_agents_from_elsewhere_are_found_where_the_store_is(
     """The learner's node has no such folder."""
     elsewhere = shutil.copytree(whole / RUN / "snapshots" / f"{896:010d}", tmp_path / "elsewhere")
     store = begin(tmp_path / "store", f'pool.mix={{self_play=0.5, "agent:{elsewhere}"=0.5}}')
-    courier = courier_of(store)
-    hand_over = courier.hand_over
-
-    def and_hide(run: str, token: str) -> str:
-        wrong = hand_over(run, token)
-        shutil.rmtree(elsewhere, ignore_errors=True)
-        return wrong
-
-    monkeypatch.setattr(courier, "hand_over", and_hide)
-    assert carry_on(store, Calls(courier), monkeypatch)["result"]["status"] == "finished"
-    courier.close()
+    _send_guests(Store.open(store), TOLD, [(RUN, "")])
+    shutil.rmtree(elsewhere)
+    assert carry_on(store, Calls(courier_of(store)), monkeypatch)["result"]["status"] == "finished"
     [guest] = (store / RUN / "guests").iterdir()
     assert any(guest.name in match["agents"] for match in learned(store)[1][0])
 
@@ -189,18 +162,14 @@ def test_league_stop_is_heard_and_what_it_stopped_goes_on_in_the_store(
 ) -> None:
     """Saved; the end is trained where the store is seen."""
     monkeypatch.setattr(artifacts, "FETCH_SECONDS", 0.0)
-    courier = courier_of(begun)
-    write_one = courier.write
 
-    def and_stop(run: str, token: str, path: str, data: bytes) -> str:
-        if path.startswith(f"snapshots/{384:010d}"):
+    def and_stop(path: str) -> None:
+        if path.startswith(f"/{RUN}/snapshots/{384:010d}"):
             ask_to_stop(Store.open(begun), RUN)
-        return write_one(run, token, path, data)
 
-    monkeypatch.setattr(courier, "write", and_stop)
-    result = carry_on(begun, Calls(courier), monkeypatch)["result"]
+    result = carry_on(begun, Calls(courier_of(begun), see=and_stop), monkeypatch)["result"]
     assert (result["status"], result["steps"] < 896) == ("stopped", True)
-    courier.close()
+    assert (begun / RUN / STOP).exists()
     row = Store.open(begun).find_run(RUN)
     assert (row.status, row.steps) == ("stopped", result["steps"])
     assert league.resume("L", store=begun / "league.duckdb", callback=()).status == "finished"
