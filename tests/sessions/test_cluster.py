@@ -55,6 +55,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def local() -> Iterator[None]:
+    """A cluster of this process, which calls with `on="local"` share."""
+    with cluster.connected("local", [cluster.Room(2.0, 0.0)]):
+        yield
+
+
 def need_alike(one: Path, two: Path) -> None:
     """The same snapshots and the same matches, each once; metrics but for the last bit."""
     first, second = learned(one), learned(two)
@@ -73,7 +80,7 @@ def test_a_league_in_step_is_what_one_process_trains(whole: Path, tmp_path: Path
         league.resume("L", store=tmp_path / "league.duckdb", callback=())
 
 
-def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_path: Path) -> None:
+def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_path: Path, local: None) -> None:
     """What a cluster began goes on in one process, and is what nobody stopped."""
     path, store = write(tmp_path, SHARED), tmp_path / "league.duckdb"
 
@@ -99,8 +106,11 @@ def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_p
         ({"on": "local", "bots": {"mine": lambda obs: obs}}, "on a cluster code is named by a file"),
     ],
 )
-def test_what_cannot_train_on_a_cluster_is_refused(arguments: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_what_cannot_train_on_a_cluster_is_refused(
+    arguments: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one line, and nothing is written."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(UsageError) as caught:
         train(tmp_path, path=write(tmp_path), **arguments)
     assert words in str(caught.value) and "\n" not in str(caught.value)
@@ -110,7 +120,9 @@ def test_what_cannot_train_on_a_cluster_is_refused(arguments: dict[str, Any], wo
 def test_a_local_cluster_is_none_that_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an address Ray takes the one that `ray start --head` has begun on this machine."""
     began: dict[str, Any] = {}
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **where: began.update(where))
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
     with cluster.connected("local", [cluster.Room(1.0, 0.0)]):
         assert began["address"] == "local"
 
@@ -274,14 +286,16 @@ def exploited(store: Path, **given: Any) -> Any:
     return found.status, found.steps, found.exploiter.partition("@")[2], found.newest, found.summary.measured
 
 
-def test_an_exploiter_on_a_cluster_is_what_one_process_trains(whole: Path, tmp_path: Path) -> None:
+def test_an_exploiter_on_a_cluster_is_what_one_process_trains(whole: Path, tmp_path: Path, local: None) -> None:
     store = shutil.copytree(whole, tmp_path / "c")
     assert exploited(store, run="here") == exploited(store, run="there", on="local")
     with pytest.raises(UsageError, match="a cluster trains a league or an exploiter"):
         league.train("smoke", env="matrix", on="local", store=store)
 
 
-def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: Path) -> None:
+def test_a_tournament_plays_the_same_games_on_a_cluster(
+    whole: Path, tmp_path: Path, local: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Games of native bots go by their seeds alone; those of nets are as many, each a row of its own."""
     given: dict[str, Any] = {"bots": True, "env": "matrix", "games": 8, "device": "cpu"}
     here = league.tournament(**given, store=tmp_path / "a")
@@ -297,6 +311,7 @@ def test_a_tournament_plays_the_same_games_on_a_cluster(whole: Path, tmp_path: P
     matches = Store.open(store).matches(str(one.run), "evaluation")
     assert one.summary.games == len({(x.update, x.row, x.ordinal) for x in matches}) == 34
     assert len({x.seed for x in matches}) == 17
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(UsageError, match=r"--on 127\.0\.0\.1:1: no Ray cluster answers"):
         league.tournament(**given, store=tmp_path / "d", on="127.0.0.1:1")
 
@@ -315,6 +330,7 @@ def nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     before = os.environ.get("PYTHONPATH")
+    ray.shutdown()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(league.__path__[0]).parent), before]))
     found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     yield found
