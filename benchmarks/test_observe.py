@@ -30,6 +30,7 @@ from league.testing import check_bot, check_game
 VIEWS = [*((Tron, view) for view in get_args(Board)), *((Throws, view) for view in get_args(Seen))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("game", "view"), VIEWS, ids=lambda x: x if isinstance(x, str) else x.__name__)
 def test_every_view_keeps_the_contract(game: Any, view: str) -> None:
     """As `league check` has it."""
@@ -124,6 +125,7 @@ def test_the_page_has_a_row_for_each_view() -> None:
     assert found == [[f"| {name}", view.title] for name, pair in PAIRS.items() for view in pair.views]
 
 
+@pytest.mark.slow
 def test_a_pair_is_trained_and_judged() -> None:
     """A few thousand steps of the cheaper game."""
     pair = PAIRS["hidden"]

@@ -88,8 +88,7 @@ def sown(seed: int) -> float:
     return 0.3
 
 
-@pytest.mark.parametrize("seed", [0, 5])
-@pytest.mark.parametrize("door", ["check_game", "watch"])
+@pytest.mark.parametrize(("door", "seed"), [("check_game", 5), ("watch", 0)])
 def test_a_game_that_seeds_leaves_the_callers_process(
     door: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ SETTINGS = [
     *("run.checkpoint_minutes=1e-9", "pool.snapshot_every=128", "run.ladder_share=0.0", "run.rewind_every=128"),
     *("pool.snapshot_every_after=128", "run.allow_short=true"),
 ]
-EVERY_NTH = 31
+EVERY_NTH = 67
 """Of the faults tried in a short test run; the slow one tries all."""
 
 

@@ -497,7 +497,7 @@ texts = st.lists(tokens, max_size=25).map("".join) | st.text(max_size=80)
 contents = texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=60)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(contents, st.sampled_from(list(FORMATS)))
 @example(b'{"seat0": "a", "seat1": "b", "winner": 0, "played_at": "0001-01-01T00:00:00+23:00"}', ".jsonl")
 @example(b"seat0,seat1,winner\n" + b"x" * 200_000, ".csv")
