@@ -124,7 +124,7 @@ def __getattr__(name: str) -> Any:
             found = getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
         if name in _WATCHED and (name in _TRAINING or "ipykernel" in _sys.modules):
             found = import_module("league.faces.notebook").shown(found)
-        return found if isinstance(found, type) else import_module("league.types.arguments").typed(found)
+        return found if isinstance(found, type) else import_module("league.types.arguments").door(found)
     raise AttributeError(f"module 'league' has no attribute {name!r}")
 
 

@@ -6,6 +6,7 @@ import builtins
 import gc
 import locale
 import os
+import random
 import resource
 import signal
 import sys
@@ -67,6 +68,28 @@ def settings_kept() -> Iterator[None]:
         raise
     else:
         _put_back(before)
+
+
+@contextmanager
+def draws_kept() -> Iterator[None]:
+    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end.
+
+    A GPU's are kept where torch uses one already.
+    """
+    numpy: Any = _MODULES.get("numpy")
+    torch: Any = _MODULES.get("torch")
+    states: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    if hasattr(numpy, "random"):  # it may be half imported
+        states.append((numpy.random.set_state, numpy.random.get_state()))
+    if hasattr(torch, "set_rng_state"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    if hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+    try:
+        yield
+    finally:
+        for put_back, state in states:
+            put_back(state)
 
 
 @contextmanager

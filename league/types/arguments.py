@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from league.errors import LeagueError, UsageError, as_known, quoted, shown
+from league.runtime.process import draws_kept
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("str", "Format", "Want", "Literal['int8']"), ("a text", lambda value: isinstance(value, str))),
@@ -74,6 +75,11 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
             raise known_error from error
 
     return called
+
+
+def door(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the library as its users call it: `typed`, and the global generators are as before at its end."""
+    return typed(draws_kept()(function))
 
 
 @contextmanager

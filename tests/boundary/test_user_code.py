@@ -1,6 +1,7 @@
 """An exception of a user's code is one line with its file and line, exit code 1, and the run is saved; what the code
 does to the process is put back, or refused by name."""
 
+import inspect
 import json
 import locale
 import os
@@ -27,7 +28,7 @@ from league.errors import CodeError, ContractError, GuardError, LeagueError, Usa
 from league.pool import samplers
 from league.runtime.process import settings_kept
 from league.store.store import Store
-from league.testing import check_game, check_policy
+from league.testing import check_bot, check_game, check_policy
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.commands import Called, call
@@ -459,13 +460,42 @@ def settings() -> tuple[object, ...]:
     return *ours, *torchs, *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
 
 
+def draws() -> tuple[object, ...]:
+    return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+
+
+@pytest.mark.parametrize("name", [name for name in league.__all__ if not isinstance(getattr(league, name), type)])
+def test_each_function_leaves_the_generators_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What code below it seeds is as before at its end, by an error too."""
+
+    def seeds() -> None:
+        random.seed(1), np.random.seed(1), torch.manual_seed(1)
+        raise LeagueError("no")
+
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    drawn, inner = draws(), inspect.unwrap(getattr(league, name))
+    monkeypatch.setattr(sys.modules[inner.__module__], inner.__name__, seeds)
+    with pytest.raises(LeagueError, match="no"):
+        getattr(league, name)()
+    assert drawn == draws()
+
+
+def test_a_bot_draws_by_the_seed_of_its_evaluation(user: Path) -> None:
+    """From the global generators, too: the same again, and others with another seed."""
+    file = str(user / "sums.py")
+    bot = f"def lucky(obs, legal, rng):\n    print(random.random(), file=open({str(user / 'drawn')!r}, 'a'))\n    return 0\n"
+    (user / "sums.py").write_text(f"import random\n{SUMS}\n{bot}")
+    drawn = []
+    for seed in (1, 1, 2):
+        league.evaluate("bot:lucky", "bot:random", 2, seed=seed, env=file, bots=f"{file}:lucky", store=user / "no")
+        drawn.append((user / "drawn").read_text())
+        (user / "drawn").unlink()
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 @pytest.mark.parametrize("at_import", cases(True, slow=[False]))
 def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
     """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
-
-    def draws() -> tuple[object, ...]:
-        return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
     kept, drawn = settings(), draws()
     file = write_noisy(user, at_import=at_import)
@@ -473,7 +503,12 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     assert not at_import or drawn == draws()
     league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no")
     league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s", run="r", device="cpu")
+    league.watch("bot:lucky", "bot:random", user / "a.html", env=file, bots=f"{file}:lucky", store=user / "no")
+    check_bot(file, "random", matches=2)
+    with league.Trainer("smoke", env=file, overrides=SUMS_SETS, store=user / "s", run="t", device="cpu") as trainer:
+        trainer.learn(trainer.collect())
     assert [x for x in zip(settings(), kept, strict=True) if x[0] != x[1]] == []
+    assert drawn == draws()
     assert ("error", None, Warning, None, 0) not in warnings.filters
 
 
