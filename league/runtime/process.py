@@ -135,7 +135,6 @@ def _settings() -> list[Setting]:
         ("sys.modules", _MODULES.copy, _set_modules),
         *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
         *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
-        ("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)),
         ("sys.settrace", sys.gettrace, sys.settrace),
         ("sys.setprofile", sys.getprofile, sys.setprofile),
         ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
@@ -151,6 +150,7 @@ def _settings() -> list[Setting]:
         found.append(("numpy.seterr", numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
     if threading.current_thread() is threading.main_thread():
         found += [(number.name, partial(signal.getsignal, number), partial(_handle, number)) for number in _HANDLED]
+    found.append(("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)))  # it may raise
     return found
 
 
@@ -201,7 +201,6 @@ class StepKept:
 def _of_a_step(with_torch: bool) -> list[Setting]:
     """The settings that `StepKept` compares, but for those of Python itself."""
     found: list[Setting] = [("the working folder", _folder, _set_folder)]
-    found.append(("limits of the system", partial(_limits, _LIMITS), partial(_set_limits, _LIMITS)))
     found.append(("signal.alarm", _has_alarm, _set_alarm))
     found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
     if with_torch:
@@ -221,9 +220,10 @@ def _of_a_step(with_torch: bool) -> list[Setting]:
                 torch.are_deterministic_algorithms_enabled,
                 torch.use_deterministic_algorithms,
             ),
-            *((name, get, partial(_refuse, name)) for name, get in _modes(torch)),  # last: they raise
         ]
-    return found
+    found.append(("limits of the system", partial(_limits, _LIMITS), partial(_set_limits, _LIMITS)))
+    modes = _modes(_MODULES["torch"]) if with_torch else ()
+    return found + [(name, get, partial(_refuse, name)) for name, get in modes]  # last: they raise
 
 
 def _device() -> Any:
@@ -256,14 +256,18 @@ def _set_mask(then: Iterable[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, then)
 
 
-def _limits(numbers: Sequence[int]) -> list[int]:
-    return [resource.getrlimit(number)[0] for number in numbers]
+def _limits(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    return [resource.getrlimit(number) for number in numbers]
 
 
-def _set_limits(numbers: Sequence[int], then: Iterable[int]) -> None:
-    for number, soft in zip(numbers, then, strict=True):
-        with suppress(OSError, ValueError):  # the hard limit was lowered, too
-            resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
+def _set_limits(numbers: Sequence[int], then: Iterable[tuple[int, int]]) -> None:
+    for number, limits in zip(numbers, then, strict=True):
+        try:
+            resource.setrlimit(number, limits)
+        except (OSError, ValueError):
+            names = [name for name in dir(resource) if name[:7] == "RLIMIT_" and getattr(resource, name) == number]
+            words = f"your code lowered the hard limit {names[0]}, which nothing can raise again"
+            raise CodeError(f"{words}; set its soft limit alone") from None
 
 
 def _has_alarm() -> bool:

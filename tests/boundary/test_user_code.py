@@ -7,6 +7,7 @@ import locale
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -713,6 +714,23 @@ def test_hooks_are_put_back() -> None:
     with settings_kept():
         del sys.excepthook
     assert sys.excepthook is before[0]
+
+
+def lower_for_good(folder: Path) -> None:
+    """In a process of its own, which is not root's: it cannot raise a hard limit."""
+    os.setuid(65534) if os.getuid() == 0 else None
+    for number in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE):
+        with pytest.raises(CodeError, match="your code lowered the hard limit RLIMIT_.*; set its soft limit alone"):
+            with settings_kept():
+                soft, hard = (each if each >= 0 else 1_000_000 for each in resource.getrlimit(number))
+                resource.setrlimit(number, (min(soft, hard - 1), hard - 1))
+    os._exit(7)
+
+
+def test_a_hard_limit_that_stays_low_is_refused(user: Path) -> None:
+    """By its name; a soft one is put back."""
+    done = processes.Process(lower_for_good, [user], cwd=user, stderr=subprocess.PIPE)
+    assert done.communicate(60) and done.returncode == 7, done
 
 
 @pytest.mark.parametrize(("call", "word"), [("os._exit(0)", "0"), ("os.abort()", "os.abort")])
