@@ -598,6 +598,13 @@ def test_no_agent_makes_a_games_code_run(stranger: Path) -> None:
     league.export("./agent", "copy")
 
 
+@pytest.mark.parametrize("own", ["", "x", "0" * 33])
+def test_an_id_that_is_none_is_damage(own: str, stranger: Path) -> None:
+    """Copies of a folder are known by it."""
+    change(stranger / "runs" / "r" / "run.json", id=own)
+    assert "run.json: damaged (id: " in refusal(lambda: league.resume("r"), UsageError)
+
+
 @pytest.mark.parametrize("address", cases("{}/evil.py", slow=ADDRESSES[1:]))
 def test_no_store_makes_a_games_code_run(address: str, stranger: Path) -> None:
     """Nor whatever a run's row says: not by any command that plays what the store tells of."""
