@@ -10,9 +10,9 @@ import os as _os
 import sys as _sys
 
 _home = _os.path.dirname(_os.path.dirname(_os.path.abspath(__file__)))
-if _sys.argv[:1] == ["-m"] and "-mleague" in "".join(_sys.orig_argv) and not _sys.flags.safe_path:
-    if _sys.path[0] != _home:  # `python -m league`: the current folder hides no module, as for `league`
-        del _sys.path[0]
+_is_module = _sys.argv[:1] == ["-m"] and "-mleague" in "".join(_sys.orig_argv)
+if _is_module and not _sys.flags.safe_path and _sys.path[0] != _home:
+    del _sys.path[0]  # `python -m league`: the current folder hides no module, as for `league`
 
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager as _contextmanager

@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from league.errors import LeagueError, UsageError, as_known, quoted, shown
+from league.runtime.functions import functions_kept
 from league.runtime.process import draws_kept
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -78,8 +79,9 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def door(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the library as its users call it: `typed`, and the global generators are as before at its end."""
-    return typed(draws_kept()(function))
+    """A function of the library as its users call it: `typed`, and the global generators, and functions of Python, are
+    as before at its end."""
+    return typed(functions_kept()(draws_kept()(function)))
 
 
 @contextmanager

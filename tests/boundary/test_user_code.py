@@ -9,6 +9,7 @@ import random
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -396,7 +397,7 @@ def test_what_a_callback_does_to_the_process_is_undone(tmp_path: Path, caplog: p
 # What code does to the process
 
 NOISY = """
-import io, os, sys, random, signal, warnings, locale, tempfile, atexit, ctypes
+import io, os, socket, sys, random, signal, warnings, locale, tempfile, atexit, ctypes
 import numpy, torch
 print("printed as it is imported")
 atexit.register(print, "at the end")
@@ -419,6 +420,13 @@ def mess(value):
     locale.setlocale(locale.LC_ALL, "C")
     os.environ["LEAGUE_KERNELS"] = "off"
     numpy.seterr(all="raise")
+    numpy.set_printoptions(precision=1)
+    socket.setdefaulttimeout(0.01)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    torch.backends.mkldnn.enabled = False
+    torch.autograd.set_detect_anomaly(True)
+    sys.platform, os.sep = "win32", "x"
+    sys.stdout.flush = None
     sys.stdout = sys.stderr = io.StringIO()
 
 
@@ -457,8 +465,10 @@ def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Pat
 def settings() -> tuple[object, ...]:
     """What this process has set."""
     ours = os.getcwd(), os.environ.get("LEAGUE_KERNELS"), np.geterr(), sys.stdout, locale.setlocale(locale.LC_ALL)
-    torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
-    return *ours, *torchs, *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+    torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
+    shown = np.get_printoptions(), socket.getdefaulttimeout(), torch.backends.mkldnn.enabled, sys.platform, os.sep
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    return *ours, *torchs, *shown, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
 
 
 def draws() -> tuple[object, ...]:
@@ -481,11 +491,21 @@ def test_each_function_leaves_the_generators_alone(name: str, monkeypatch: pytes
     assert drawn == draws()
 
 
+def test_functions_that_code_replaces_are_put_back_and_named(user: Path) -> None:
+    """By a call in Python as by a command: those of Python, NumPy and torch."""
+    broken = "import json\ndef lucky(obs, legal, rng):\n    json.dumps = lambda *given, **more: 5\n    return 0\n"
+    (user / "sums.py").write_text(SUMS + broken)
+    bot, dumps = f"{user}/sums.py:lucky", json.dumps
+    with pytest.raises(CodeError, match=r"your code changed json\.dumps, after which .*; leave json\.dumps as it is"):
+        league.watch("bot:lucky", "bot:random", user / "a.html", env=str(user / "sums.py"), bots=bot)
+    assert json.dumps is dumps
+
+
 def test_a_bot_draws_by_the_seed_of_its_evaluation(user: Path) -> None:
     """From the global generators, too: the same again, and others with another seed."""
     file = str(user / "sums.py")
-    bot = f"def lucky(obs, legal, rng):\n    print(random.random(), file=open({str(user / 'drawn')!r}, 'a'))\n    return 0\n"
-    (user / "sums.py").write_text(f"import random\n{SUMS}\n{bot}")
+    bot = f"\n    print(random.random(), file=open({str(user / 'drawn')!r}, 'a'))\n    return 0\n"
+    (user / "sums.py").write_text(f"import random\n{SUMS}\ndef lucky(obs, legal, rng):{bot}")
     drawn = []
     for seed in (1, 1, 2):
         league.evaluate("bot:lucky", "bot:random", 2, seed=seed, env=file, bots=f"{file}:lucky", store=user / "no")
@@ -538,6 +558,8 @@ def test_a_library_that_a_step_drops_is_back_at_once(user: Path) -> None:
 
 
 TRAPS = {
+    "flush": "sys.stdout.flush = sys.stderr.write = None",
+    "name": "os.name, os.sep = 'nt', 'x'",
     "recursion": "sys.setrecursionlimit(len(inspect.stack()) + 20)",
     "excepthook": "sys.excepthook = threading.excepthook = sys.unraisablehook = None",
     "no hook": "del sys.excepthook, sys.displayhook",
@@ -720,10 +742,10 @@ def lower_for_good(folder: Path) -> None:
     """In a process of its own, which is not root's: it cannot raise a hard limit."""
     os.setuid(65534) if os.getuid() == 0 else None
     for number in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE):
-        with pytest.raises(CodeError, match="your code lowered the hard limit RLIMIT_.*; set its soft limit alone"):
-            with settings_kept():
-                soft, hard = (each if each >= 0 else 1_000_000 for each in resource.getrlimit(number))
-                resource.setrlimit(number, (min(soft, hard - 1), hard - 1))
+        words = r"your code lowered the hard limit RLIMIT_\w+, which nothing can raise again; set its soft limit alone"
+        with pytest.raises(CodeError, match=words), settings_kept():
+            soft, hard = (each if each >= 0 else 1_000_000 for each in resource.getrlimit(number))
+            resource.setrlimit(number, (min(soft, hard - 1), hard - 1))
     os._exit(7)
 
 
