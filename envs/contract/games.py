@@ -234,7 +234,7 @@ def _check_drawing(name: str, batch: MatchBatch, steps: int, seed: int, say: Cal
                 elif render is not None:
                     as_picture(render(batch, 0))
             except Exception as error:
-                for lack in (error, error.__cause__):
+                for lack in (error, error.__cause__ or error):
                     if isinstance(lack, ImportError) or "NotInstalled" in type(lack).__name__:  # Gymnasium's own
                         say(f"{name} was not drawn: {described(lack)}")
                         return 0

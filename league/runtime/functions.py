@@ -37,11 +37,20 @@ def _put_back() -> list[str]:
         for word, now in vars(found).copy().items():
             was = then.get(word, _functions)
             is_odd = now is None or (isinstance(now, FunctionType) and is_users("", now.__code__.co_filename))
-            if now is not was and is_odd and (callable(was) or word.startswith("__")):
-                changed.append(f"{name}.{word}")
-                if was is not _functions:
-                    setattr(found, word, was)
+            hides = was is _functions and any(word in vars(kind) for kind in getattr(found, "__mro__", ())[1:])
+            if now is was or not is_odd or not (callable(was) or word.startswith("__") or hides):
+                continue
+            changed.append(f"{name}.{word}")
+            if hides:
+                delattr(found, word)
+            elif was is not _functions:
+                setattr(found, word, was)
     return changed
+
+
+def blamed(error: BaseException) -> CodeError | None:
+    """An error as one that follows from functions that code of users has replaced; None where it has replaced none."""
+    return changed_error(changed, error) if (changed := _put_back()) else None
 
 
 def changed_error(changed: Sequence[str], error: BaseException) -> CodeError:
@@ -63,8 +72,9 @@ def functions_kept() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if (changed := _put_back()) and not isinstance(error, SystemExit | BrokenPipeError) and not is_signal(error):
-            raise changed_error(changed, error) from error
+        known = blamed(error)
+        if known and not isinstance(error, SystemExit | BrokenPipeError) and not is_signal(error):
+            raise known from error
         raise
     else:
         _put_back()

@@ -29,7 +29,7 @@ ATTRIBUTES = {
         *("argv", "unraisablehook", "displayhook", "breakpointhook", "platform", "executable", "version_info"),
         *("maxsize", "byteorder", "dont_write_bytecode", "pycache_prefix"),
     ),
-    "os": ("name", "sep", "linesep", "pathsep", "altsep", "curdir", "devnull"),
+    "os": ("path", "name", "sep", "linesep", "pathsep", "altsep", "curdir", "devnull"),
     "torch.backends.mkldnn": ("enabled",),
     "torch.backends.cudnn": ("enabled", "deterministic", "benchmark"),
 }

@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from league.errors import LeagueError, UsageError, as_known, quoted, shown
-from league.runtime.functions import functions_kept
+from league.runtime.functions import blamed, functions_kept
 from league.runtime.process import draws_kept
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -70,7 +70,7 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
         except LeagueError:
             raise
         except Exception as error:
-            known_error = as_known(error)
+            known_error = blamed(error) or as_known(error)
             if known_error is None:
                 raise
             raise known_error from error

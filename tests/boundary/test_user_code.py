@@ -493,12 +493,13 @@ def test_each_function_leaves_the_generators_alone(name: str, monkeypatch: pytes
 
 def test_functions_that_code_replaces_are_put_back_and_named(user: Path) -> None:
     """By a call in Python as by a command: those of Python, NumPy and torch."""
-    broken = "import json\ndef lucky(obs, legal, rng):\n    json.dumps = lambda *given, **more: 5\n    return 0\n"
-    (user / "sums.py").write_text(SUMS + broken)
+    broken = "json.dumps = lambda *given, **more: 5\n    torch.Tensor.to = None\n    return 0\n"
+    (user / "sums.py").write_text(f"import json, torch\n{SUMS}\ndef lucky(obs, legal, rng):\n    {broken}")
     bot, dumps = f"{user}/sums.py:lucky", json.dumps
-    with pytest.raises(CodeError, match=r"your code changed json\.dumps, after which .*; leave json\.dumps as it is"):
+    words = r"your code changed json\.dumps and torch\.Tensor\.to, after which .*; leave json\.dumps and"
+    with pytest.raises(CodeError, match=words):
         league.watch("bot:lucky", "bot:random", user / "a.html", env=str(user / "sums.py"), bots=bot)
-    assert json.dumps is dumps
+    assert json.dumps is dumps and "to" not in vars(torch.Tensor)
 
 
 def test_a_bot_draws_by_the_seed_of_its_evaluation(user: Path) -> None:
