@@ -308,8 +308,9 @@ def _set_stream(name: str, then: tuple[Any, ...]) -> None:
     """Puts back a stream; one that was closed is opened again where it is one of the process."""
     stream, is_open, encoding, errors, own = then
     setattr(sys, name, stream)
-    for word in _stream(name)[4].keys() - own.keys():
-        delattr(stream, word)
+    for word in _stream(name)[4]:
+        if word not in own:
+            delattr(stream, word)
     if is_open and _stream(name)[1] and hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding=encoding, errors=errors)
     number = STREAMS.index(name)
@@ -400,7 +401,7 @@ def _set_filters(filters: list[Any]) -> None:
 
 def _set_handlers(then: Iterable[Any]) -> None:
     for number, handler in zip(_HANDLED, then, strict=True):
-        if handler is not None:  # None: set by other than Python code
+        if handler not in (None, signal.getsignal(number)):  # None: set by other than Python code
             signal.signal(number, handler)
 
 
