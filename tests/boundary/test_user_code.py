@@ -496,7 +496,7 @@ def test_functions_that_code_replaces_are_put_back_and_named(user: Path) -> None
     broken = "json.dumps = lambda *given, **more: 5\n    torch.Tensor.to = None\n    return 0\n"
     (user / "sums.py").write_text(f"import json, torch\n{SUMS}\ndef lucky(obs, legal, rng):\n    {broken}")
     bot, dumps = f"{user}/sums.py:lucky", json.dumps
-    words = r"your code changed json\.dumps and torch\.Tensor\.to, after which .*; leave json\.dumps and"
+    words = r"your code changed torch\.Tensor\.to and json\.dumps, after which .*; leave torch\.Tensor\.to and"
     with pytest.raises(CodeError, match=words):
         league.watch("bot:lucky", "bot:random", user / "a.html", env=str(user / "sums.py"), bots=bot)
     assert json.dumps is dumps and "to" not in vars(torch.Tensor)
