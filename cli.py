@@ -16,8 +16,8 @@ from league.commands import compare, diagnose, look, manage, settings, sweep, tr
 from league.commands.options import app
 from league.errors import Interrupted, LeagueError, UsageError, as_known, described, strays_told
 from league.printing import flush, say, show, streams
-from league.runtime.process import replaced
-from league.runtime.signals import BROKEN_OFF, MOST_NAMED, end_soon, interrupt, on_signal
+from league.runtime.functions import functions_kept
+from league.runtime.signals import BROKEN_OFF, end_soon, interrupt, on_signal
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
@@ -94,13 +94,12 @@ def main() -> None:
 
 def _run(received: list[int]) -> NoReturn:
     """Calls the command and leaves with its exit code."""
-    changed = ""
     try:
         os.getcwd()  # which libraries need as they are loaded
         try:
-            sys.exit(_call())
+            with functions_kept():
+                sys.exit(_call())
         finally:
-            changed = " and ".join(replaced()[:MOST_NAMED])
             flush()  # what stdout does not take is an error, too
     except SystemExit:
         raise
@@ -110,11 +109,7 @@ def _run(received: list[int]) -> NoReturn:
         if received:  # whatever it became on its way: a library may wrap it
             say(BROKEN_OFF)
             sys.exit(128 + received[0])
-        if changed:
-            words = f"your code changed {changed}, after which {described(error)}; leave {changed} as it is"
-            known: LeagueError | None = LeagueError(words)
-        else:
-            known = as_known(error)
+        known = as_known(error)
         if known is None:
             raise
         say(f"error: {' '.join(str(known).split())}")

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.matches.surroundings import alike
-from league.envs.user_code import draws_kept, failing
+from league.envs.user_code import failing
 from league.errors import ConfigError, note_user_code, plain
 from league.runtime.process import StepKept
 from league.types import Source
@@ -265,8 +265,7 @@ def _run(name: str, found: Located) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with draws_kept():
-            alike(lambda: loader.exec_module(module), found.path.parent)
+        alike(lambda: loader.exec_module(module), found.path.parent)
     except BaseException:
         sys.modules.pop(name, None)
         raise

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from typing import Any
-
-import numpy as np
 
 from league.errors import CodeError, LeagueError, described, is_signal, users_line
-from league.runtime.process import settings_kept
+from league.runtime.process import draws_kept, settings_kept
 
 
 @contextmanager
@@ -44,20 +40,6 @@ def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iter
         if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):
             raise
         raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
-
-
-@contextmanager
-def draws_kept() -> Iterator[None]:
-    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end."""
-    torch: Any = sys.modules.get("torch")
-    states: list[tuple[Any, Any]] = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]
-    if hasattr(torch, "set_rng_state"):
-        states.append((torch.set_rng_state, torch.get_rng_state()))
-    try:
-        yield
-    finally:
-        for put_back, state in states:
-            put_back(state)
 
 
 def line_of(error: BaseException) -> str:

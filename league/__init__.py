@@ -8,6 +8,12 @@ same.
 
 import os as _os
 import sys as _sys
+
+_home = _os.path.dirname(_os.path.dirname(_os.path.abspath(__file__)))
+_is_module = _sys.argv[:1] == ["-m"] and "-mleague" in "".join(_sys.orig_argv)
+if _is_module and not _sys.flags.safe_path and _sys.path[0] != _home:
+    del _sys.path[0]  # `python -m league`: the current folder hides no module, as for `league`
+
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager as _contextmanager
 from contextlib import nullcontext as _nullcontext
@@ -17,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 # In a source checkout cli.py, envs/, policies/ and snapshots/ lie beside this folder; a wheel
 # has them inside it. This lets `import league.envs` find them there too.
-_root = _Path(__file__).resolve().parent.parent
+_root = _Path(_home).resolve()
 if (_root / "pyproject.toml").is_file() and (_root / "envs" / "__init__.py").is_file():
     __path__.append(str(_root))
 
@@ -124,7 +130,7 @@ def __getattr__(name: str) -> Any:
             found = getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
         if name in _WATCHED and (name in _TRAINING or "ipykernel" in _sys.modules):
             found = import_module("league.faces.notebook").shown(found)
-        return found if isinstance(found, type) else import_module("league.types.arguments").typed(found)
+        return found if isinstance(found, type) else import_module("league.types.arguments").door(found)
     raise AttributeError(f"module 'league' has no attribute {name!r}")
 
 

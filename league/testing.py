@@ -30,7 +30,7 @@ from league.play.instances import is_stateful
 from league.play.programs import Program, make_bot
 from league.runtime.process import settings_kept
 from league.types import EXTERNAL, SEATS, GameSpec, MatchBatch, Turns
-from league.types.arguments import typed
+from league.types.arguments import door
 from league.types.schema import MAX_SEED, check_number
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ MOST_MATCHES = 100_000
 __all__ = ["Checked", "ContractError", "check_bot", "check_game", "check_match_batch", "check_parts", "check_policy"]
 
 
-@typed
+@door
 @settings_kept()
 @code_told()
 def check_game(
@@ -76,7 +76,7 @@ def check_game(
     return check_deeply(entered, chosen, seed=seed, say=say)
 
 
-@typed
+@door
 @settings_kept()
 @code_told()
 def check_bot(
@@ -133,7 +133,7 @@ def check_bot(
         )
 
 
-@typed
+@door
 @settings_kept()
 @code_told()
 def check_parts(
@@ -174,7 +174,7 @@ def check_parts(
     return tuple(f"{part.kind} {part.name}" for part in given.parts)
 
 
-@typed
+@door
 @settings_kept()
 @code_told()
 def check_policy(policy: Policy, spec: GameSpec, *, rows: int = 4, steps: int = 12, seed: int = 0) -> None:

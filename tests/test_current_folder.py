@@ -49,6 +49,17 @@ def league(*words: object, cwd: Path, config: Path) -> subprocess.CompletedProce
     return subprocess.run([LEAGUE, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True)
 
 
+def test_the_module_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
+    """`python -m league` neither, but for what Python loads before it finds league."""
+    for name in ("league", "typing"):
+        (trap / f"{name}.py").unlink()
+    words = [sys.executable, "-m", "league", "query", "SELECT 1 AS one", "--store", keeping_store(tmp_path / "s").path]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*map(str, words), "--json"], cwd=trap, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and '"rows": [[1]]' in done.stdout, done.stderr
+    need_unsprung(trap)
+
+
 def test_a_query_runs_nothing_of_the_current_folder(trap: Path, tmp_path: Path) -> None:
     """`league query` asks in another Python, which finds its modules where this one does."""
     store = keeping_store(tmp_path / "store")

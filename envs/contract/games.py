@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,10 @@ from league.envs import appearance, registry
 from league.envs.contract.check import BUDGET, check_match_batch, check_state, watched
 from league.envs.contract.steps import HIDES, Watch, acting, check_arrays, check_spec, need, restore
 from league.envs.contract.traces import act, shown_mask, units_of
-from league.envs.drawing import problem_of
+from league.envs.drawing import as_picture, problem_of
+from league.envs.matches.row import MatchError
 from league.envs.user_code import line_of
-from league.errors import ContractError, described
+from league.errors import ContractError, LeagueError, described
 from league.runtime.process import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
 
@@ -24,7 +27,7 @@ ROWS = 3
 WIDE = 10_000
 """Numbers of an observation, or choices, from which on a check tells what it is at."""
 DRAWN = 40
-"""Steps of random play after each of which a game with a `drawing` is drawn, in whole and for each seat."""
+"""Steps of random play after each of which a game is drawn."""
 NEVER = 20_000
 """Steps of random play in which a match must end."""
 
@@ -45,7 +48,7 @@ class Checked:
     layout: tuple[ObservationPart, ...]
     """The numbers that bots and networks see, part by part."""
     drawings: int
-    """How many times the game was drawn; 0 where it has no `drawing`."""
+    """How many times the game was drawn; 0 where it has no `drawing` or `render`, or no library for it is installed."""
 
 
 @settings_kept()
@@ -56,6 +59,11 @@ def check_quickly(name: str, options: Mapping[str, Any]) -> None:
         ContractError: the first rule that the game breaks.
         ConfigError: no such game or option.
     """
+    with _in_words_of(name):
+        _check_quickly(name, options)
+
+
+def _check_quickly(name: str, options: Mapping[str, Any]) -> None:
     spec = _check_identity(name, options)
     batch, twin = (_make(name, options, QUICK_ROWS, spec) for _ in range(2))
     batch.reset(1)
@@ -73,6 +81,18 @@ def check_quickly(name: str, options: Mapping[str, Any]) -> None:
     check_state(lambda rows, threads: _make(name, options, rows, spec, threads), 1, QUICK_STEPS, 1, points=2)
 
 
+@contextmanager
+def _in_words_of(name: str) -> Iterator[None]:
+    """Within it an error names no seat of a Gymnasium environment, which has one agent."""
+    try:
+        yield
+    except (ContractError, MatchError) as error:
+        if not registry.source(name).address.startswith("gymnasium:"):
+            raise
+        words = re.sub(r"\bseat [01]\b", "the agent", re.sub(r", seat [01]\b", "", str(error)))
+        raise type(error)(words) from error
+
+
 @settings_kept()
 def check_deeply(
     name: str, options: Mapping[str, Any], *, seed: int = 1, say: Callable[[str], None] = lambda line: None
@@ -85,7 +105,12 @@ def check_deeply(
         ContractError: the first rule that the game breaks.
         ConfigError: no such game or option.
     """
-    check_quickly(name, options)
+    with _in_words_of(name):
+        return _check_deeply(name, options, seed, say)
+
+
+def _check_deeply(name: str, options: Mapping[str, Any], seed: int, say: Callable[[str], None]) -> Checked:
+    _check_quickly(name, options)
     spec = registry.spec(name, options)
     batch = _make(name, options, ROWS, spec)
     needed, longest = _length(batch, seed)
@@ -104,7 +129,7 @@ def check_deeply(
     )
     _check_illegal(_make(name, options, ROWS, spec), min(steps, BUDGET), seed)
     _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)
-    drawings = _check_drawing(name, _make(name, options, 1, spec), min(steps, DRAWN), seed)
+    drawings = _check_drawing(name, _make(name, options, 1, spec), min(steps, DRAWN), seed, say)
     layout = registry.layout(name, options)
     compared = min(steps, BUDGET)
     return Checked(name, registry.game_id(name, options), spec, longest, steps, compared, layout, drawings)
@@ -192,23 +217,31 @@ def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
         watch.after()
 
 
-def _check_drawing(name: str, batch: MatchBatch, steps: int, seed: int) -> int:
-    """Draws each of `steps` states as pages and films do, in whole and as each seat may see it; returns how often."""
-    draw = appearance.drawer(name)
-    if draw is None:
+def _check_drawing(name: str, batch: MatchBatch, steps: int, seed: int, say: Callable[[str], None]) -> int:
+    """Draws each of `steps` states as pages and films do, shapes as each seat may see them too; returns how often."""
+    draw, render = appearance.drawer(name), appearance.renderer(name)
+    if draw is None and render is None:
         return 0
-    rng, viewers = np.random.default_rng(seed), (None, *range(SEATS))
+    rng, viewers = np.random.default_rng(seed), (None,) if draw is None else (None, *range(SEATS))
     batch.reset(seed)
     for step in range(steps):
         for seat in viewers:
-            where = f"drawing() {'' if seat is None else f'for seat {seat} '}after {step} steps of the run"
+            what = "render" if draw is None else "drawing"
+            where = f"{what}() {'' if seat is None else f'for seat {seat} '}after {step} steps of the run"
             try:
-                drawing = draw(batch, 0, seat)
-                problem = problem_of(drawing)
+                if draw is not None:
+                    need(not (problem := problem_of(draw(batch, 0, seat))), f"{where}: {problem}")
+                elif render is not None:
+                    as_picture(render(batch, 0))
             except Exception as error:
+                for lack in (error, error.__cause__ or error):
+                    if isinstance(lack, ImportError) or "NotInstalled" in type(lack).__name__:  # Gymnasium's own
+                        say(f"{name} was not drawn: {described(lack)}")
+                        return 0
+                if isinstance(error, LeagueError):
+                    raise
                 words = " ".join(f"{type(error).__name__}: {error}".split())
                 raise ContractError(f"{where} raises {words}{line_of(error)}; mend it") from error
-            need(not problem, f"{where}: {problem}")
         act(batch, rng.random((1, SEATS, batch.spec.action.num_draws)))
         batch.step()
     return steps * len(viewers)

@@ -109,7 +109,8 @@ def decisions_of(playback: Playback, match: str, seats: Sequence[int] = range(SE
             waits = isinstance(batch, Turns) and before[1 - seat] and not moment.deciding[seat]
             if moment.deciding[seat] or waits:
                 mask = None if batch.mask is None else batch.mask[0, seat].copy()
-                moments[seat].append([batch.obs[0, seat].copy(), bool(moment.deciding[seat]), mask, None])
+                own = moment.actions[seat].copy() if batch.controllers[0, seat] == EXTERNAL else None
+                moments[seat].append([batch.obs[0, seat].copy(), bool(moment.deciding[seat]), mask, own])
         batch.actions[0, batch.controllers[0] != EXTERNAL] = UNWRITTEN
         before = moment.deciding
     assert batch is not None, "a match has a step"
@@ -122,9 +123,9 @@ def decisions_of(playback: Playback, match: str, seats: Sequence[int] = range(SE
 
 
 def _add_told(playback: Playback, actions: npt.NDArray[Any], moments: list[list[list[Any]]], decided: Any) -> None:
-    """Adds to the last moment of each seat what it played (S, A) in the step that was just made."""
+    """Adds to the last moment of each native bot's seat what it played (S, A) in the step that was just made."""
     for seat, own in enumerate(moments):
-        if not decided[seat] or not own:
+        if not decided[seat] or not own or own[-1][-1] is not None:
             continue
         if (actions[seat] == UNWRITTEN).any():
             raise UsageError(

@@ -154,7 +154,7 @@ def check(
     for line in layout_lines(found.spec, found.layout):
         show(line)
     if found.drawings:
-        show(f"drawing: drawn {found.drawings} times, in whole and for each seat")
+        show(f"drawn {found.drawings} times")
     for part in checked:
         show(f"{part}: keeps the contract")
 

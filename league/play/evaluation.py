@@ -17,12 +17,13 @@ from league.play.courses import MatchesUnderWay, MatchPlan, Seats, closed_after
 from league.play.histories import forfeited_rows
 from league.play.opponents import MAX_GROUPINGS, NO_SLOT, FixedGroups, Opponents, RowGroup, stacked_shape
 from league.play.pairings import Pairing
+from league.play.randomness import seed_all
 from league.play.recording import Recording
 from league.play.seats import SeatView, bot_id, short_name
 from league.play.summaries import Count
 from league.runtime.device import autocast, sent
 from league.runtime.phases import advance
-from league.runtime.process import settings_kept
+from league.runtime.process import draws_kept, settings_kept
 from league.types import (
     SEATS,
     BoolArray,
@@ -57,6 +58,7 @@ NOT_RECORDED = Recording()
 
 
 @settings_kept()
+@draws_kept()
 @code_told()
 def play(
     make_batch: Callable[[int], MatchBatch],
@@ -100,6 +102,7 @@ def play(
     """
     plan = MatchPlan(pairings)
     generator = _generator(pairings)
+    seed_all(generator.initial_seed())
     count = count or Count(total=int(plan.quota.sum()))
     spent = 0
     advance(count.name, count.done, count.total, count.steps)

@@ -1,7 +1,8 @@
-"""The global random number generators of Python, NumPy and torch while a run trains.
+"""The global random number generators of Python, NumPy and torch while a run trains or agents are evaluated.
 
-Nothing in this library draws from them; a game or network written elsewhere may. So a run has their states for itself:
-seeded at its start, saved with it, and given back to the process as they were when it ends.
+Nothing in this library draws from them; a game, bot or network written elsewhere may. So a run has their states for
+itself: seeded at its start, saved with it, and given back to the process as they were when it ends. In an evaluation
+they follow from its seed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from league.runtime.process import draws_kept
 
 
 def get_state(device: torch.device) -> dict[str, Any]:
@@ -69,14 +72,13 @@ def take_generator(generator: torch.Generator, saved: torch.Tensor, seed: int) -
     return True
 
 
-@contextmanager
-def untouched(device: torch.device) -> Iterator[None]:
-    """What is drawn within it is not missed afterwards."""
-    before = get_state(device)
-    try:
-        yield
-    finally:
-        set_state(before, device)
+def seed_all(seed: int) -> None:
+    """Seeds all global generators; a GPU's where torch uses one already."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(seed)
 
 
 @contextmanager
@@ -87,8 +89,6 @@ def of_a_run(
 
     seed_now: of those that cannot take the state; yields which these are, as `set_state` does.
     """
-    with untouched(device):
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        torch.manual_seed(seed)
+    with draws_kept():
+        seed_all(seed)
         yield [] if state is None else set_state(state, device, seed_now)

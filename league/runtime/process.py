@@ -6,6 +6,7 @@ import builtins
 import gc
 import locale
 import os
+import random
 import resource
 import signal
 import sys
@@ -16,48 +17,50 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
-from league.errors import CodeError, LeagueError, described, is_users, users_line
-from league.runtime.signals import ENDING, KILLING, MOST_NAMED
+from league.errors import CodeError, LeagueError, is_users, users_line
+from league.runtime.functions import changed_error, note_functions
 
 Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]
 """The name of a setting of the process, what gives it, and what sets it, which returns False where all was well."""
-OF_SYS = ("argv", "unraisablehook", "displayhook")
+ATTRIBUTES = {
+    "sys": (
+        *("argv", "unraisablehook", "displayhook", "breakpointhook", "platform", "executable", "version_info"),
+        *("maxsize", "byteorder", "dont_write_bytecode", "pycache_prefix"),
+    ),
+    "os": ("path", "name", "sep", "linesep", "pathsep", "altsep", "curdir", "devnull"),
+    "torch.backends.mkldnn": ("enabled",),
+    "torch.backends.cudnn": ("enabled", "deterministic", "benchmark"),
+}
+"""Of a module what is compared and put back as it is."""
 STREAMS = ("stdin", "stdout", "stderr")
 NEEDED = {
     *("sys.setrecursionlimit", "sys.modules", "sys.path, its finders or hooks", "the working folder"),
-    *("torch.set_default_dtype", "torch.set_default_device"),
+    *("torch.set_default_dtype", "torch.set_default_device", *(f"os.{name}" for name in ATTRIBUTES["os"])),
 }
 """What all Python code relies on, and league never sets; as the built-in functions."""
-RELIED_ON = (
-    *("pathlib.Path", "threading.Thread", "pydantic.BaseModel", "numpy", "torch", "torch.Tensor"),
-    *("torch.nn.functional", "duckdb"),
-)
-"""Besides Python's own modules, modules and classes whose functions code of users may have replaced."""
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
 _OTHER_LIMITS = tuple(getattr(resource, name) for name in dir(resource) if name[:7] == "RLIMIT_")
-_functions: dict[str, tuple[Any, dict[str, Any]]] = {}
-"""Of `RELIED_ON` what was loaded before code of users ran: it, and what it had by name."""
 _MODULES, _BUILTINS, _ENVIRON = sys.modules, vars(builtins), os.environ
 _loaded: dict[str, Any] = {}
 """The modules that were loaded before the last step that had others."""
-_HANDLED = (*ENDING, *KILLING, *(getattr(signal, name) for name in ("SIGPIPE", "SIGCHLD") if hasattr(signal, name)))
+_HANDLED = tuple(number for number in signal.Signals if number not in (signal.SIGKILL, signal.SIGSTOP))
 
 
 @contextmanager
 def settings_kept() -> Iterator[None]:
     """Within it code of users may change settings of the process; at its end they are as before.
 
-    These are those of `StepKept`, of `sys` and of the descriptors 0 to 2, the handlers of signals, the environment,
-    the locale, warnings, NumPy's errors and the garbage collector. What code adds to where modules are looked for
-    stays. Takes some 0.3 ms.
+    These are those of `StepKept`, `ATTRIBUTES`, the streams and the descriptors 0 to 2, the handlers of signals, the
+    environment, the locale, warnings, NumPy's errors and the garbage collector. What code adds to where modules are
+    looked for stays. Takes some 0.4 ms.
 
     Raises:
         CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
     """
-    _remember()
+    if len(_MODULES) != len(_loaded):
+        note_functions()
     before = [(setting, setting[1]()) for setting in _settings()]
     try:
         with _descriptors_kept(), StepKept():
@@ -67,6 +70,28 @@ def settings_kept() -> Iterator[None]:
         raise
     else:
         _put_back(before)
+
+
+@contextmanager
+def draws_kept() -> Iterator[None]:
+    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end.
+
+    A GPU's are kept where torch uses one already.
+    """
+    numpy: Any = _MODULES.get("numpy")
+    torch: Any = _MODULES.get("torch")
+    states: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
+    if hasattr(numpy, "random"):  # it may be half imported
+        states.append((numpy.random.set_state, numpy.random.get_state()))
+    if hasattr(torch, "set_rng_state"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    if hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+    try:
+        yield
+    finally:
+        for put_back, state in states:
+            put_back(state)
 
 
 @contextmanager
@@ -102,32 +127,41 @@ def _blame(changed: list[str], error: BaseException) -> None:
     """Raises a `CodeError` where an error that is nobody's follows from what code of users has changed."""
     changed = [name for name in changed if name in NEEDED or name.startswith("builtins.")]
     if changed and not isinstance(error, LeagueError) and not users_line(error):
-        what = " and ".join(changed[:MOST_NAMED])
-        raise CodeError(f"your code changed {what}, after which {described(error)}; leave {what} as it is") from error
+        raise changed_error(changed, error) from error
 
 
 def _settings() -> list[Setting]:
     """The name of each of these settings, what gives it, and what sets it."""
     found: list[Setting] = [
         ("sys.modules", _MODULES.copy, _set_modules),
-        *((f"sys.{name}", partial(_of, sys, name), partial(setattr, sys, name)) for name in OF_SYS),
+        *_attributes(),
         *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
-        ("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)),
         ("sys.settrace", sys.gettrace, sys.settrace),
         ("sys.setprofile", sys.getprofile, sys.setprofile),
+        ("sys.set_int_max_str_digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+        ("threading.stack_size", threading.stack_size, threading.stack_size),
         ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
         ("os.umask", _umask, os.umask),
         ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
         ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
         ("warnings.filters", lambda: list(warnings.filters), _set_filters),
-        ("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug()), _set_collector),
+        ("gc", lambda: (gc.isenabled(), gc.get_threshold(), gc.get_debug(), [*gc.callbacks]), _set_collector),
         ("signal.pthread_sigmask", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_mask),
     ]
     numpy: Any = _MODULES.get("numpy")
     if hasattr(numpy, "geterr"):  # it may be half imported
         found.append(("numpy.seterr", numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
+        shown = lambda options: numpy.set_printoptions(**options)  # noqa: E731
+        found.append(("numpy.set_printoptions", numpy.get_printoptions, shown))
+    torch: Any = _MODULES.get("torch")
+    if hasattr(torch, "set_anomaly_enabled"):
+        found.append(("torch.set_anomaly_enabled", torch.is_anomaly_enabled, torch.set_anomaly_enabled))
+    socket: Any = _MODULES.get("socket")
+    if hasattr(socket, "setdefaulttimeout"):
+        found.append(("socket.setdefaulttimeout", socket.getdefaulttimeout, socket.setdefaulttimeout))
     if threading.current_thread() is threading.main_thread():
-        found += [(number.name, partial(signal.getsignal, number), partial(_handle, number)) for number in _HANDLED]
+        found.append(("signal.signal", lambda: [*map(signal.getsignal, _HANDLED)], _set_handlers))
+    found.append(("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)))  # it may raise
     return found
 
 
@@ -178,7 +212,6 @@ class StepKept:
 def _of_a_step(with_torch: bool) -> list[Setting]:
     """The settings that `StepKept` compares, but for those of Python itself."""
     found: list[Setting] = [("the working folder", _folder, _set_folder)]
-    found.append(("limits of the system", partial(_limits, _LIMITS), partial(_set_limits, _LIMITS)))
     found.append(("signal.alarm", _has_alarm, _set_alarm))
     found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
     if with_torch:
@@ -198,9 +231,10 @@ def _of_a_step(with_torch: bool) -> list[Setting]:
                 torch.are_deterministic_algorithms_enabled,
                 torch.use_deterministic_algorithms,
             ),
-            *((name, get, partial(_refuse, name)) for name, get in _modes(torch)),  # last: they raise
         ]
-    return found
+    found.append(("limits of the system", partial(_limits, _LIMITS), partial(_set_limits, _LIMITS)))
+    modes = _modes(_MODULES["torch"]) if with_torch else ()
+    return found + [(name, get, partial(_refuse, name)) for name, get in modes]  # last: they raise
 
 
 def _device() -> Any:
@@ -223,24 +257,29 @@ def _refuse(name: str, then: object) -> None:
     raise CodeError(f"your code entered {name} and did not leave it; use it in a `with`")
 
 
-def _set_collector(then: tuple[bool, tuple[int, int, int], int]) -> None:
+def _set_collector(then: tuple[bool, tuple[int, int, int], int, list[Any]]) -> None:
     (gc.enable if then[0] else gc.disable)()
     gc.set_threshold(*then[1])
     gc.set_debug(then[2])
+    gc.callbacks[:] = then[3]
 
 
 def _set_mask(then: Iterable[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, then)
 
 
-def _limits(numbers: Sequence[int]) -> list[int]:
-    return [resource.getrlimit(number)[0] for number in numbers]
+def _limits(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    return [resource.getrlimit(number) for number in numbers]
 
 
-def _set_limits(numbers: Sequence[int], then: Iterable[int]) -> None:
-    for number, soft in zip(numbers, then, strict=True):
-        with suppress(OSError, ValueError):  # the hard limit was lowered, too
-            resource.setrlimit(number, (soft, resource.getrlimit(number)[1]))
+def _set_limits(numbers: Sequence[int], then: Iterable[tuple[int, int]]) -> None:
+    for number, limits in zip(numbers, then, strict=True):
+        try:
+            resource.setrlimit(number, limits)
+        except (OSError, ValueError):
+            names = [name for name in dir(resource) if name[:7] == "RLIMIT_" and getattr(resource, name) == number]
+            words = f"your code lowered the hard limit {names[0]}, which nothing can raise again"
+            raise CodeError(f"{words}; set its soft limit alone") from None
 
 
 def _has_alarm() -> bool:
@@ -253,52 +292,40 @@ def _set_alarm(ran: bool) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _remember() -> None:
-    """Notes the functions that code of users might replace, before it runs."""
-    if len(_MODULES) == len(_loaded):
-        return
-    for name in (*RELIED_ON, *(name for name in _MODULES if name.partition(".")[0] in sys.stdlib_module_names)):
-        module, _, kind = name.rpartition(".") if name.rpartition(".")[2][0].isupper() else (name, "", "")
-        found: Any = _MODULES.get(module)
-        found = getattr(found, kind, None) if kind else found
-        if name not in _functions and found is not None:
-            _functions[name] = found, dict(vars(found))
-
-
-def replaced() -> list[str]:
-    """Puts back functions of Python and of `RELIED_ON` in whose place code of users has put None or its own.
-
-    Returns:
-        Their names.
-    """
-    changed = []
-    for name, (found, then) in _functions.items():
-        for word, now in vars(found).copy().items():
-            was = then.get(word, _functions)
-            is_odd = now is None or (isinstance(now, FunctionType) and is_users("", now.__code__.co_filename))
-            if now is not was and is_odd and (callable(was) or word.startswith("__")):
-                changed.append(f"{name}.{word}")
-                if was is not _functions:
-                    setattr(found, word, was)
-    return changed
-
-
-def _stream(name: str) -> tuple[Any, bool]:
+def _stream(name: str) -> tuple[Any, ...]:
+    """A stream, whether it is open, how it encodes, and methods that it has in place of its class's."""
     stream = getattr(sys, name, None)
+    kind, own = type(stream), getattr(stream, "__dict__", {})
+    own = {word: method for word, method in own.items() if callable(getattr(kind, word, None))}
     try:
-        return stream, not getattr(stream, "closed", False)
+        is_open = not getattr(stream, "closed", False)
+        return stream, is_open, getattr(stream, "encoding", None), getattr(stream, "errors", None), own
     except ValueError:  # its buffer was detached
-        return stream, False
+        return stream, False, None, None, own
 
 
-def _set_stream(name: str, then: tuple[Any, bool]) -> None:
+def _set_stream(name: str, then: tuple[Any, ...]) -> None:
     """Puts back a stream; one that was closed is opened again where it is one of the process."""
-    setattr(sys, name, then[0])
+    stream, is_open, encoding, errors, own = then
+    setattr(sys, name, stream)
+    for word in _stream(name)[4]:
+        if word not in own:
+            delattr(stream, word)
+    if is_open and _stream(name)[1] and hasattr(stream, "reconfigure"):
+        stream.reconfigure(encoding=encoding, errors=errors)
     number = STREAMS.index(name)
-    if then[1] and _stream(name) != then:
+    if is_open and _stream(name) != then:
         with suppress(OSError):
             stream = open(number, "w" if number else "r", closefd=False, errors="backslashreplace")  # noqa: SIM115
             setattr(sys, name, stream)
+
+
+def _attributes() -> list[Setting]:
+    found: list[Setting] = []
+    for place, names in ATTRIBUTES.items():
+        module = _MODULES.get(place)
+        found += [(f"{place}.{x}", partial(_of, module, x), partial(setattr, module, x)) for x in names if module]
+    return found
 
 
 def _of(module: Any, name: str) -> Any:
@@ -372,9 +399,10 @@ def _set_filters(filters: list[Any]) -> None:
     warnings.filters[:] = filters  # type: ignore[index]  # it is a list
 
 
-def _handle(number: int, handler: Any) -> None:
-    if handler is not None:  # None: set by other than Python code
-        signal.signal(number, handler)
+def _set_handlers(then: Iterable[Any]) -> None:
+    for number, handler in zip(_HANDLED, then, strict=True):
+        if handler not in (None, signal.getsignal(number)):  # None: set by other than Python code
+            signal.signal(number, handler)
 
 
 def python(code: str, *words: object) -> list[str]:

@@ -45,7 +45,8 @@ def counters_of(state: Mapping[str, Any], artifacts: FileArtifactStore) -> Count
     try:
         counters = Counters(**state["counters"])
         for name, value in asdict(counters).items():
-            if type(value) is not type(getattr(Counters, name)) or not (name in _NAMES or -1 <= value <= MAX_COUNT):
+            least = getattr(Counters, name)
+            if type(value) is not type(least) or not (name in _NAMES or least <= value <= MAX_COUNT):
                 raise ValueError(f"counters.{name}")
         if not all(isinstance(agent_id, str) for agent_id in state["pool"]["snapshots"]):
             raise ValueError("pool.snapshots")

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, RootModel, ValidationError, model_validator
+from pydantic import BaseModel, Field, RootModel, ValidationError, model_validator
 from pydantic_core import from_json
 
 from league.errors import StoreError
@@ -37,7 +37,7 @@ class Identity(FrozenModel):
     """Who an owner is; `run.json`."""
 
     format: int = FORMAT
-    id: str
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     """Random; copies of the folder share it."""
     kind: OwnerKind
     name: str

@@ -6,10 +6,12 @@ import re
 import secrets
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from league.types import BOT_PREFIX, GameSpec, Source
-from league.types.schema import PartSource
+from league.types.schema import Natural, PartSource
 
 RunStatus = Literal["running", "finished", "stopped", "failed"]
 AgentKind = Literal["snapshot", "bot", "import"]
@@ -114,7 +116,7 @@ class GameRow:
     """The metric that is 0 where a seat did nothing against its opponent."""
     utility: str | None = None
     """The reward term by which its matches score; None: by win, draw, loss."""
-    bound: float | None = None
+    bound: Annotated[float, Field(ge=0)] | None = None
     """The most that a match can pay or cost; None: not known."""
 
     @classmethod
@@ -134,8 +136,8 @@ class SnapshotRow:
 
     agent_id: str
     run: str
-    step: int
-    update: int
+    step: Natural
+    update: Natural
     path: str
     fingerprint: str
     parent: str | None = None

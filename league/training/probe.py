@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from league.play import randomness
 from league.play.rollout import Collector
 from league.runtime.device import autocast
+from league.runtime.process import draws_kept
 
 
 def foresee(collector: Collector) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def foresee(collector: Collector) -> dict[str, Any]:
     """
     generator = torch.Generator(collector.device)
     generator.set_state(collector.generator.get_state())
-    with randomness.untouched(collector.device), autocast(collector.device, collector.precision):
+    with draws_kept(), autocast(collector.device, collector.precision):
         steps = [lane.nets.foresee(generator) for lane in collector.lanes]
     name = torch.cuda.get_device_name(collector.device) if collector.device.type == "cuda" else platform.machine()
     threads = f", {torch.get_num_threads()} threads" if collector.device.type == "cpu" else ""

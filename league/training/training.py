@@ -24,7 +24,7 @@ from league.play.summaries import Summary
 from league.pool.payoff_games import measure_payoffs
 from league.runtime.device import is_out_of_memory, prepare_training
 from league.runtime.phases import phase
-from league.runtime.process import settings_kept
+from league.runtime.process import draws_kept, settings_kept
 from league.runtime.ranks import LostRank
 from league.runtime.signals import received
 from league.training.compiling import compiled
@@ -176,7 +176,7 @@ class Training:
         """Lets the newest snapshot play on the ladder; what a signal breaks off is left out."""
         if self.run.config.run.ladder_share:
             try:
-                with randomness.untouched(self.run.device):
+                with draws_kept():
                     climb(self.run, self.pool.snapshots)
             except Interrupted as told:
                 signal.raise_signal(told.number)
@@ -207,7 +207,7 @@ class Training:
         summaries: dict[str, Summary] = {}
         if counters.newest != counters.evaluated:
             try:
-                with randomness.untouched(run.device):
+                with draws_kept():
                     summaries, alarms = evaluate(run, self.pool, counters.newest, first_row)
             except Interrupted as told:
                 signal.raise_signal(told.number)  # for the run as a whole
@@ -251,12 +251,12 @@ class Training:
         else:
             together.order(PLAY)
             together.refresh_targets(in_use)
-        if not self._has_matches:
-            begin_matches(self.run, self.collector)
-        self._has_matches = True
         started = time.perf_counter()
         learner = self.run.config.learner
         with settings_kept():
+            if not self._has_matches:
+                begin_matches(self.run, self.collector)
+            self._has_matches = True
             rollout = self.collector.collect(learner.rollout_steps, counters.update + 1, learner.segments)
         self._play_seconds = time.perf_counter() - started
         return rollout

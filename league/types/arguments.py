@@ -16,6 +16,8 @@ from numbers import Integral, Real
 from typing import Any
 
 from league.errors import LeagueError, UsageError, as_known, quoted, shown
+from league.runtime.functions import blamed, functions_kept
+from league.runtime.process import draws_kept
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("str", "Format", "Want", "Literal['int8']"), ("a text", lambda value: isinstance(value, str))),
@@ -68,12 +70,18 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
         except LeagueError:
             raise
         except Exception as error:
-            known_error = as_known(error)
+            known_error = blamed(error) or as_known(error)
             if known_error is None:
                 raise
             raise known_error from error
 
     return called
+
+
+def door(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the library as its users call it: `typed`, and the global generators, and functions of Python, are
+    as before at its end."""
+    return typed(functions_kept()(draws_kept()(function)))
 
 
 @contextmanager

@@ -598,6 +598,26 @@ def test_no_agent_makes_a_games_code_run(stranger: Path) -> None:
     league.export("./agent", "copy")
 
 
+@pytest.mark.parametrize(
+    ("file", "place", "value"),
+    [
+        *(("run.json", "id", own) for own in ("", "x", "0" * 33)),
+        ("segments.json", "snapshots.0.update", -1),
+        ("segments.json", "games.0.bound", -2.0),
+    ],
+)
+def test_what_an_owner_cannot_be_is_damage(file: str, place: str, value: object, stranger: Path) -> None:
+    """The id by which copies of a folder are known, numbers below 0."""
+    path = stranger / "runs" / "r" / file
+    told = node = json.loads(path.read_text())
+    *keys, last = (int(key) if key.isdecimal() else key for key in place.split("."))
+    for key in keys:
+        node = node[key]
+    node[last] = value
+    path.write_text(json.dumps(told))
+    assert re.search(rf"{file}: damaged \({place}\b", refusal(lambda: league.resume("r"), UsageError))
+
+
 @pytest.mark.parametrize("address", cases("{}/evil.py", slow=ADDRESSES[1:]))
 def test_no_store_makes_a_games_code_run(address: str, stranger: Path) -> None:
     """Nor whatever a run's row says: not by any command that plays what the store tells of."""

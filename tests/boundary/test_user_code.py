@@ -1,12 +1,15 @@
 """An exception of a user's code is one line with its file and line, exit code 1, and the run is saved; what the code
 does to the process is put back, or refused by name."""
 
+import inspect
 import json
 import locale
 import os
 import random
 import re
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,7 +30,7 @@ from league.errors import CodeError, ContractError, GuardError, LeagueError, Usa
 from league.pool import samplers
 from league.runtime.process import settings_kept
 from league.store.store import Store
-from league.testing import check_game, check_policy
+from league.testing import check_bot, check_game, check_policy
 from tests.helpers import processes
 from tests.helpers.cases import cases
 from tests.helpers.commands import Called, call
@@ -394,7 +397,7 @@ def test_what_a_callback_does_to_the_process_is_undone(tmp_path: Path, caplog: p
 # What code does to the process
 
 NOISY = """
-import io, os, sys, random, signal, warnings, locale, tempfile, atexit, ctypes
+import io, os, socket, sys, random, signal, warnings, locale, tempfile, atexit, ctypes
 import numpy, torch
 print("printed as it is imported")
 atexit.register(print, "at the end")
@@ -417,6 +420,13 @@ def mess(value):
     locale.setlocale(locale.LC_ALL, "C")
     os.environ["LEAGUE_KERNELS"] = "off"
     numpy.seterr(all="raise")
+    numpy.set_printoptions(precision=1)
+    socket.setdefaulttimeout(0.01)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    torch.backends.mkldnn.enabled = False
+    torch.autograd.set_detect_anomaly(True)
+    sys.platform, os.sep = "win32", "x"
+    sys.stdout.flush = None
     sys.stdout = sys.stderr = io.StringIO()
 
 
@@ -455,17 +465,59 @@ def test_json_stays_json_and_paths_keep_their_meaning(at_import: bool, user: Pat
 def settings() -> tuple[object, ...]:
     """What this process has set."""
     ours = os.getcwd(), os.environ.get("LEAGUE_KERNELS"), np.geterr(), sys.stdout, locale.setlocale(locale.LC_ALL)
-    torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
-    return *ours, *torchs, *(signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+    torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
+    shown = np.get_printoptions(), socket.getdefaulttimeout(), torch.backends.mkldnn.enabled, sys.platform, os.sep
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    return *ours, *torchs, *shown, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
+
+
+def draws() -> tuple[object, ...]:
+    return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+
+
+@pytest.mark.parametrize("name", [name for name in league.__all__ if not isinstance(getattr(league, name), type)])
+def test_each_function_leaves_the_generators_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What code below it seeds is as before at its end, by an error too."""
+
+    def seeds() -> None:
+        random.seed(1), np.random.seed(1), torch.manual_seed(1)
+        raise LeagueError("no")
+
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    drawn, inner = draws(), inspect.unwrap(getattr(league, name))
+    monkeypatch.setattr(sys.modules[inner.__module__], inner.__name__, seeds)
+    with pytest.raises(LeagueError, match="no"):
+        getattr(league, name)()
+    assert drawn == draws()
+
+
+def test_functions_that_code_replaces_are_put_back_and_named(user: Path) -> None:
+    """By a call in Python as by a command: those of Python, NumPy and torch."""
+    broken = "json.dumps = lambda *given, **more: 5\n    torch.Tensor.to = None\n    return 0\n"
+    (user / "sums.py").write_text(f"import json, torch\n{SUMS}\ndef lucky(obs, legal, rng):\n    {broken}")
+    bot, dumps = f"{user}/sums.py:lucky", json.dumps
+    words = r"your code changed torch\.Tensor\.to and json\.dumps, after which .*; leave torch\.Tensor\.to and"
+    with pytest.raises(CodeError, match=words):
+        league.watch("bot:lucky", "bot:random", user / "a.html", env=str(user / "sums.py"), bots=bot)
+    assert json.dumps is dumps and "to" not in vars(torch.Tensor)
+
+
+def test_a_bot_draws_by_the_seed_of_its_evaluation(user: Path) -> None:
+    """From the global generators, too: the same again, and others with another seed."""
+    file = str(user / "sums.py")
+    bot = f"\n    print(random.random(), file=open({str(user / 'drawn')!r}, 'a'))\n    return 0\n"
+    (user / "sums.py").write_text(f"import random\n{SUMS}\ndef lucky(obs, legal, rng):{bot}")
+    drawn = []
+    for seed in (1, 1, 2):
+        league.evaluate("bot:lucky", "bot:random", 2, seed=seed, env=file, bots=f"{file}:lucky", store=user / "no")
+        drawn.append((user / "drawn").read_text())
+        (user / "drawn").unlink()
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.parametrize("at_import", cases(True, slow=[False]))
 def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) -> None:
     """Importing a game, evaluating and training leave the process as it was; a run learns what it learns without."""
-
-    def draws() -> tuple[object, ...]:
-        return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-
     random.seed(3), np.random.seed(3), torch.manual_seed(3)
     kept, drawn = settings(), draws()
     file = write_noisy(user, at_import=at_import)
@@ -473,7 +525,12 @@ def test_what_code_sets_of_the_process_is_put_back(at_import: bool, user: Path) 
     assert not at_import or drawn == draws()
     league.evaluate("bot:lucky", "bot:random", 4, env=file, bots=f"{file}:lucky", store=user / "no")
     league.train("smoke", env=file, overrides=SUMS_SETS, store=user / "s", run="r", device="cpu")
+    league.watch("bot:lucky", "bot:random", user / "a.html", env=file, bots=f"{file}:lucky", store=user / "no")
+    check_bot(file, "random", matches=2)
+    with league.Trainer("smoke", env=file, overrides=SUMS_SETS, store=user / "s", run="t", device="cpu") as trainer:
+        trainer.learn(trainer.collect())
     assert [x for x in zip(settings(), kept, strict=True) if x[0] != x[1]] == []
+    assert drawn == draws()
     assert ("error", None, Warning, None, 0) not in warnings.filters
 
 
@@ -502,6 +559,8 @@ def test_a_library_that_a_step_drops_is_back_at_once(user: Path) -> None:
 
 
 TRAPS = {
+    "flush": "sys.stdout.flush = sys.stderr.write = None",
+    "name": "os.name, os.sep = 'nt', 'x'",
     "recursion": "sys.setrecursionlimit(len(inspect.stack()) + 20)",
     "excepthook": "sys.excepthook = threading.excepthook = sys.unraisablehook = None",
     "no hook": "del sys.excepthook, sys.displayhook",
@@ -678,6 +737,23 @@ def test_hooks_are_put_back() -> None:
     with settings_kept():
         del sys.excepthook
     assert sys.excepthook is before[0]
+
+
+def lower_for_good(folder: Path) -> None:
+    """In a process of its own, which is not root's: it cannot raise a hard limit."""
+    os.setuid(65534) if os.getuid() == 0 else None
+    for number in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE):
+        words = r"your code lowered the hard limit RLIMIT_\w+, which nothing can raise again; set its soft limit alone"
+        with pytest.raises(CodeError, match=words), settings_kept():
+            soft, hard = (each if each >= 0 else 1_000_000 for each in resource.getrlimit(number))
+            resource.setrlimit(number, (min(soft, hard - 1), hard - 1))
+    os._exit(7)
+
+
+def test_a_hard_limit_that_stays_low_is_refused(user: Path) -> None:
+    """By its name; a soft one is put back."""
+    done = processes.Process(lower_for_good, [user], cwd=user, stderr=subprocess.PIPE)
+    assert done.communicate(60) and done.returncode == 7, done
 
 
 @pytest.mark.parametrize(("call", "word"), [("os._exit(0)", "0"), ("os.abort()", "os.abort")])

@@ -1,6 +1,7 @@
 """What environments do that their library's API does not allow is named in its words; what it allows is played."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from league.envs.adapters import gymnasium, pettingzoo
 from league.envs.contract import check as base
 from league.envs.contract import games as game_checks
 from league.envs.contract.check import check_match_batch
-from league.errors import CodeError, ConfigError
+from league.envs.matches.row import MatchError
+from league.errors import CodeError, ConfigError, ContractError
 from league.testing import check_game
 from tests.helpers import odd_gym, zoo_envs
+from tests.helpers.games import SUMS, new_user
 
 HERE = "tests.helpers.odd_gym:"
 
@@ -180,8 +183,43 @@ def test_roles_share_one_layout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_that_depends_on_actions_is_said_so() -> None:
     """In words of the environment."""
-    with pytest.raises(AssertionError, match="nothing depends on the actions of seat 0: what is seen and paid"):
+    with pytest.raises(AssertionError, match="nothing depends on the actions of the agent: what is seen and paid"):
         check_game("gymnasium:" + HERE + "Idle")
+
+
+DRAWS = f"""
+{SUMS.replace("self.steps / 4", "(self.steps + seat) / 4").replace("actions[0]", "actions[0] ^ actions[1]")}
+    def render(self):
+        FAULT
+"""
+ALONE = """
+import gymnasium
+from tests.helpers.odd_gym import Ring
+class Drawn(Ring):
+    metadata = {"render_modes": ["rgb_array"]}
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+    def render(self):
+        FAULT
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault", "words"),
+    [
+        (DRAWS, "1 / 0", r"division by zero \(.*drawn.py, line \d+\)"),
+        (DRAWS, "import no_such", ""),
+        (ALONE, "return 5", "must give an array"),
+        (ALONE, "raise gymnasium.error.DependencyNotInstalled('no display')", ""),
+    ],
+)
+def test_pictures_are_tried(text: str, fault: str, words: str, tmp_path: Path) -> None:
+    """As shapes are; without the library that draws them the rest of the contract is held, and a line says so."""
+    file, said = tmp_path / "drawn.py", list[str]()
+    file.write_text(text.replace("FAULT", fault))
+    with new_user(tmp_path), pytest.raises((ContractError, MatchError), match=words) if words else nullcontext():
+        found = check_game(f"gymnasium:{file}:Drawn" if text is ALONE else str(file), say=said.append)
+        assert found is not None and found.drawings == 0 and "was not drawn: " in said[-1]
 
 
 def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,7 @@ def test_swapped_files_are_found(kind: str, what: str, stopped: Any) -> None:
     "change",
     [
         lambda state: state["counters"].update(steps=10**30),
+        lambda state: state["counters"].update(update=-1),
         lambda state: state["counters"].update(update="x"),
         lambda state: state.pop("pool"),
         lambda state: state["pool"].update(snapshots=5),

@@ -68,6 +68,8 @@ def test_a_clone_of_a_deterministic_bot_decides_as_it(tmp_path: Path) -> None:
     met = league.evaluate(str(tmp_path / "caller"), "bot:random", 40, greedy=True, device="cpu").summary.metrics
     assert met["folds"][0] == met["raises"][0] == 0 < met["raises"][1]
     assert Agent.load(tmp_path / "caller").manifest.agent_id == clone.agent_id
+    copy = imitate(tmp_path / "copy", "kuhn", str(tmp_path / "caller"), games=100)
+    assert copy.accuracy is not None and copy.accuracy > 0.9 and copy.log_loss < 0.3  # of a network, too
     again = imitate(tmp_path / "again", "kuhn", "bot:call", games=100)
     assert (again.agent_id, again.log_loss) == (clone.agent_id, clone.log_loss)
 
