@@ -92,7 +92,7 @@ def values(own: UInts, other: UInts, men: npt.NDArray[Any], depth: int) -> npt.N
 
 
 class Batch(four.Batch):
-    """As `kaggle:connectx` shows it: own cells, the other's, the next ones, and those that complete a line of either."""
+    """It shows own cells, the other's, the next one of each column, and those that complete a line of either."""
 
     def _look(self, boards: UInts) -> None:
         taken = boards.sum(-1)[:, None]
