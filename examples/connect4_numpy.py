@@ -202,7 +202,9 @@ class Batch:
         if ((column < 0) | (column >= COLUMNS)).any():
             raise ValueError(f"an action is outside 0 to {COLUMNS - 1}")
         is_open = self.mask[rows, seat]
-        return np.where(is_open[np.arange(len(rows)), column], column, is_open.argmax(-1))
+        column = np.where(is_open[np.arange(len(rows)), column], column, is_open.argmax(-1))
+        self.actions[rows[by_bot], seat[by_bot], 0] = column[by_bot]
+        return column
 
     def _bot_moves(self, rows: npt.NDArray[np.int64], who: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
         """A winning column, else one that keeps the other from winning, else any open one; `random` takes any."""
