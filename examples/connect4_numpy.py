@@ -9,6 +9,7 @@ or 8 goes to the next cell of a line and never around the edge. Who begins is dr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def spec(options: Options) -> GameSpec:
 def make(rows: int, threads: int, options: Options) -> Batch:
     """`rows` matches; `threads` is not needed, as one call steps them all."""
     del threads
-    return Batch(rows, options)
+    return Batch(rows, spec(options), options)
 
 
 def drop(taken: UInts, column: npt.NDArray[Any]) -> UInts:
@@ -101,8 +102,8 @@ def has_four(board: UInts) -> npt.NDArray[np.bool_]:
 class Batch:
     """`league.types.MatchBatch` and `Turns`; the fields are described there."""
 
-    def __init__(self, rows: int, options: Options) -> None:
-        self.spec, self.num_rows, self._options = spec(options), rows, options
+    def __init__(self, rows: int, spec: GameSpec, options: Options) -> None:
+        self.spec, self.num_rows, self._options = spec, rows, options
         self._match, self._digest = np.zeros(rows, MATCH), digest(options)
         self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
         self.final_obs = np.zeros_like(self.obs)
@@ -163,7 +164,7 @@ class Batch:
 
     def set_state(self, state: bytes) -> None:
         """See `MatchBatch.set_state`."""
-        unpack(state, MAGIC, self._digest, self._match, self.controllers, _check)
+        unpack(state, MAGIC, self._digest, self._match, self.controllers, partial(_check, len(self.spec.bots)))
         self._show()
 
     def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
@@ -178,26 +179,32 @@ class Batch:
 
     def _show(self) -> None:
         match = self._match
-        cells = (match["boards"][:, :, None] >> CELLS & np.uint64(1)).astype(np.float32)
-        self.obs[:, 0] = cells.reshape(self.num_rows, -1)
-        self.obs[:, 1] = cells[:, ::-1].reshape(self.num_rows, -1)
+        self._look(match["boards"])
         self.to_act[:] = match["to_move"][:, None] == np.arange(SEATS)
         is_open = drop(match["boards"].sum(-1)[:, None], np.arange(COLUMNS)) != 0
         self.mask[:] = is_open[:, None] | ~self.to_act[:, :, None]
+
+    def _look(self, boards: UInts) -> None:
+        cells = (boards[:, :, None] >> CELLS & np.uint64(1)).astype(np.float32)
+        self.obs[:, 0] = cells.reshape(self.num_rows, -1)
+        self.obs[:, 1] = cells[:, ::-1].reshape(self.num_rows, -1)
 
     def _choose(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The columns of `rows`: the engine's, or the bot's. One that is full counts as the first that is not."""
         seat = self._match["to_move"][rows]
         column, who = self.actions[rows, seat, 0].astype(np.int64), self.controllers[rows, seat]
-        if ((self.controllers < EXTERNAL) | (self.controllers >= len(BOTS))).any():
-            raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(BOTS) - 1}, or EXTERNAL")
+        num_bots = len(self.spec.bots)
+        if ((self.controllers < EXTERNAL) | (self.controllers >= num_bots)).any():
+            raise ValueError(f"a controller is no bot of this game: ids are 0 to {num_bots - 1}, or EXTERNAL")
         by_bot = np.flatnonzero(who != EXTERNAL)
         if len(by_bot):
             column[by_bot] = self._bot_moves(rows[by_bot], who[by_bot])
         if ((column < 0) | (column >= COLUMNS)).any():
             raise ValueError(f"an action is outside 0 to {COLUMNS - 1}")
         is_open = self.mask[rows, seat]
-        return np.where(is_open[np.arange(len(rows)), column], column, is_open.argmax(-1))
+        column = np.where(is_open[np.arange(len(rows)), column], column, is_open.argmax(-1))
+        self.actions[rows[by_bot], seat[by_bot], 0] = column[by_bot]
+        return column
 
     def _bot_moves(self, rows: npt.NDArray[np.int64], who: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
         """A winning column, else one that keeps the other from winning, else any open one; `random` takes any."""
@@ -216,7 +223,7 @@ class Batch:
         return column
 
 
-def _check(match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
+def _check(num_bots: int, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
     """Refuses what no match can be."""
     first, second = match["boards"].T
     taken = first | second
@@ -228,5 +235,5 @@ def _check(match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
         & ~has_four(match["boards"]).any(-1),
         moves=(match["moves"] == men) & (men < len(CELLS)),
         to_move=(match["to_move"] == 0) | (match["to_move"] == 1),
-        controllers=(controllers >= EXTERNAL) & (controllers < len(BOTS)),
+        controllers=(controllers >= EXTERNAL) & (controllers < num_bots),
     )

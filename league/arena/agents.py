@@ -28,6 +28,7 @@ from league.boards.standings import leaderboard as rank
 from league.envs import registry
 from league.envs.adapters.encoders import submission_files
 from league.errors import DEFAULT_STORE, ConfigError, SnapshotError, UsageError, command
+from league.play.demonstrations import DecisionRecorder
 from league.play.evaluation import play
 from league.play.pairings import Contestant, Pairing
 from league.play.recording import Recording
@@ -323,11 +324,11 @@ def play_pairings(
     run: str,
     update: int,
     greedy: bool,
-    kept: int = 1,
+    decisions: DecisionRecorder | None = None,
 ) -> list[MatchResult]:
     """Plays (A, B, games, seed) for two indices of `meeting.sides` each, all in one batch (`play.evaluation.play`).
 
-    The first `kept` matches of each are kept whole.
+    The first match of each is kept whole. decisions: receives what both sides decide.
     """
     game = meeting.game
 
@@ -352,7 +353,7 @@ def play_pairings(
         update=update,
         greedy=greedy,
         make_stack=stack,
-        recording=Recording(kept, game.model_dump(mode="json")),
+        recording=Recording(1, game.model_dump(mode="json"), decisions),
     )
     for line in [line for bot in own.values() for _, line in bot.take_notes()]:
         if meeting.say is not None:

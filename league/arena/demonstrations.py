@@ -15,42 +15,34 @@ from league.arena.agents import Meeting, play_pairings
 from league.arena.replays import Playback, Replay
 from league.envs import registry
 from league.errors import LeagueError, UsageError, one_line, shown
-from league.play.demonstrations import Demonstration
-from league.play.summaries import MAX_PAIRS
+from league.play.demonstrations import DecisionRecorder, Demonstration, Moment, demonstration_of
 from league.snapshots.manifest import GameRecord
 from league.store.segments import read_columns
 from league.store.store import Store
-from league.types import EXTERNAL, SEATS, Closing, GameSpec, Turns
+from league.types import SEATS, Closing, GameSpec
 
 REPLAYS = "replays"
 """The matches that the store keeps whole; `replays:NAME`: what the agent, run or person NAME decided in them."""
 PARQUET = ".parquet"
 COLUMNS = ("match", "seat", "step", "obs", "action")
 """What a user's columns must have; in a game with masks `mask`, too."""
-UNWRITTEN = -(2**20)
-"""In place of a native bot's action until the game has told it: no action of a game."""
 
 
-def played(meeting: Meeting, games: int, seed: int) -> Iterator[Demonstration]:
+def played(meeting: Meeting, games: int, seed: int) -> list[Demonstration]:
     """What agents decide in `games` matches of each two of them, and of each with itself, that are played now.
 
     games: an even number.
 
     Raises:
-        UsageError: the game does not tell what its own bots play.
+        UsageError: the game does not write what its own bots play.
         SnapshotError: a network plays what is not legal.
     """
-    most = SEATS * MAX_PAIRS  # of which each is the first one of its row, and kept whole
-    sides = combinations_with_replacement(range(len(meeting.sides)), SEATS)
-    wanted = [(a, b, games * (SEATS if a == b else 1)) for a, b in sides]
-    parts = [(a, b, min(most, total - at)) for a, b, total in wanted for at in range(0, total, most)]
-    seeds = np.random.SeedSequence([seed, 2]).generate_state(len(parts), np.uint64)
-    pairings = [(a, b, count, int(own >> np.uint64(1))) for (a, b, count), own in zip(parts, seeds, strict=True)]
-    for number, match in enumerate(play_pairings(meeting, pairings, run="imitate", update=0, greedy=False, kept=most)):
-        if match.agents[0] == match.agents[1] and number % SEATS:
-            continue  # with its seats swapped it is the match before
-        where = f"match {number}"
-        yield from decisions_of(Playback(replays.parse(match.replay, where), where), where)
+    pairs = list(combinations_with_replacement(range(len(meeting.sides)), SEATS))
+    seeds = (np.random.SeedSequence([seed, 2]).generate_state(len(pairs), np.uint64) >> np.uint64(1)).tolist()
+    pairings = [(a, b, games, own) for (a, b), own in zip(pairs, seeds, strict=True)]
+    decisions = DecisionRecorder()
+    play_pairings(meeting, pairings, run="imitate", update=0, greedy=False, decisions=decisions)
+    return decisions.found
 
 
 def kept(store: Store, game: GameRecord, name: str, say: Callable[[str], None] | None) -> Iterator[Demonstration]:
@@ -96,55 +88,21 @@ def decisions_of(playback: Playback, match: str, seats: Sequence[int] = range(SE
     """What seats saw and decided in a replay, which is played back.
 
     Raises:
-        UsageError: the game does not tell what its own bot plays.
+        UsageError: the game does not write what its own bot plays.
         LeagueError: it plays another match.
     """
-    moments: list[list[list[Any]]] = [[] for _ in range(SEATS)]  # of a seat: obs, whether it decides, mask, action
-    before = np.zeros(SEATS, np.bool_)
-    batch = None
+    recorder, batch = DecisionRecorder(), None
     for moment in playback.moments():
+        if batch is not None:
+            recorder.after(batch, [0])
         batch = moment.batch
-        _add_told(playback, batch.actions[0], moments, before)
-        for seat in seats:
-            waits = isinstance(batch, Turns) and before[1 - seat] and not moment.deciding[seat]
-            if moment.deciding[seat] or waits:
-                mask = None if batch.mask is None else batch.mask[0, seat].copy()
-                own = moment.actions[seat].copy() if batch.controllers[0, seat] == EXTERNAL else None
-                moments[seat].append([batch.obs[0, seat].copy(), bool(moment.deciding[seat]), mask, own])
-        batch.actions[0, batch.controllers[0] != EXTERNAL] = UNWRITTEN
-        before = moment.deciding
+        recorder.before(batch, [0])
     assert batch is not None, "a match has a step"
-    _add_told(playback, batch.actions[0], moments, before)
+    recorder.after(batch, [0])
+    recorder.finish(0, match, playback.replay.seed, seats)
     if not playback.is_exact:
         raise LeagueError(f"{playback.where}: {playback.spec.name} plays another match here; record it again")
-    group = f"seed {playback.replay.seed}"
-    found = [_demonstration(match, group, moments[seat], playback.spec) for seat in seats]
-    return [each for each in found if each is not None]
-
-
-def _add_told(playback: Playback, actions: npt.NDArray[Any], moments: list[list[list[Any]]], decided: Any) -> None:
-    """Adds to the last moment of each native bot's seat what it played (S, A) in the step that was just made."""
-    for seat, own in enumerate(moments):
-        if not decided[seat] or not own or own[-1][-1] is not None:
-            continue
-        if (actions[seat] == UNWRITTEN).any():
-            raise UsageError(
-                f"{playback.spec.name}: it does not write what its bot {playback.replay.seats[seat].bot} plays into"
-                f" `actions`, so that cannot be imitated; write it there in `step`, or name a bot in Python by --bot"
-            )
-        own[-1][-1] = actions[seat].copy()
-
-
-def _demonstration(match: str, group: str, moments: Sequence[Sequence[Any]], spec: GameSpec) -> Demonstration | None:
-    """Moments (obs, whether it decides, mask, action) up to the last decision; None where there is none."""
-    end = max((i + 1 for i, moment in enumerate(moments) if moment[1]), default=0)
-    if not end:
-        return None
-    obs, decides, masks, actions = zip(*moments[:end], strict=True)
-    nothing = np.zeros(spec.action.num_parts, spec.action.dtype)
-    acted = np.stack([nothing if action is None else action for action in actions])
-    mask = None if masks[0] is None else np.stack(masks)
-    return Demonstration(match, group, np.stack(obs), np.array(decides), mask, acted)
+    return recorder.found
 
 
 def of_columns(
@@ -251,12 +209,12 @@ def _read(columns: GivenColumns, spec: GameSpec, has_mask: bool) -> list[Demonst
             raise columns.refused("mask", order[place], f"cannot be: {problem}")
         if not action.is_legal(actions[place], own):
             raise columns.refused("action", order[place], f"is {actions[place].tolist()}, which is not legal there")
-    found = []
+    found: list[Demonstration] = []
     for (match, _), group in groupby(range(len(order)), lambda place: keys[order[place]][:2]):
         places = list(group)
-        moments = [(obs[p], decides[p], None if mask is None else mask[p], actions[p]) for p in places]
-        found.append(_demonstration(match, match, moments, spec))
-    return [each for each in found if each is not None]
+        moments = [Moment(obs[p], bool(decides[p]), None if mask is None else mask[p], actions[p]) for p in places]
+        found += demonstration_of(match, match, moments)
+    return found
 
 
 def _is_empty(value: Any) -> bool:

@@ -262,24 +262,26 @@ def imitate(
 ) -> None:
     """Train a network to decide as recorded players did, for `league train --begin-with`."""
     from league.printing.answers import print_clone
+    from league.printing.bars import Bar
     from league.sessions.imitation import imitate
 
-    clone = imitate(
-        game,
-        sources,
-        out,
-        games=games,
-        epochs=epochs,
-        seed=seed,
-        agent=agent,
-        config_file=config,
-        overrides=overrides or (),
-        bots=bot,
-        policy=policy,
-        device=device,
-        store=output.store,
-        say=output.say,
-    )
+    with Bar(output.quiet) as bar:
+        clone = imitate(
+            game,
+            sources,
+            out,
+            games=games,
+            epochs=epochs,
+            seed=seed,
+            agent=agent,
+            config_file=config,
+            overrides=overrides or (),
+            bots=bot,
+            policy=policy,
+            device=device,
+            store=output.store,
+            say=bar.say,
+        )
     output.answer(clone, lambda: print_clone(clone))
 
 

@@ -37,10 +37,11 @@ class MatchPlan:
         pairing, quota, seeds = [], [], []
         for k, p in enumerate(pairings):
             check_games(p.games)
-            pairs, wide = p.games // 2, num_rows(p.games) // SEATS
-            pairing.append(np.full(SEATS * wide, k))
-            quota.append(np.repeat(pairs // wide + (np.arange(wide) < pairs % wide), SEATS))
-            seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), SEATS))
+            alike = SEATS if p.a.agent_id != p.b.agent_id else 1  # with its seats swapped it is the same match
+            groups, wide = p.games // alike, num_rows(p.games) // alike
+            pairing.append(np.full(alike * wide, k))
+            quota.append(np.repeat(groups // wide + (np.arange(wide) < groups % wide), alike))
+            seeds.append(np.repeat(np.random.SeedSequence(p.seed).generate_state(wide, np.uint64), alike))
         self.pairing: npt.NDArray[np.int64] = np.concatenate(pairing)
         self.quota: npt.NDArray[np.int64] = np.concatenate(quota)
         """MatchesUnderWay that each row plays, however short they are."""
@@ -66,7 +67,7 @@ class MatchesUnderWay:
     def __init__(
         self, batch: MatchBatch, plan: MatchPlan, origin: Origin, update: int, recording: Recording, *, greedy: bool
     ) -> None:
-        self._batch, self._plan, self._game = batch, plan, recording.game
+        self._batch, self._plan, self._game, self._decisions = batch, plan, recording.game, recording.decisions
         self._written = {**asdict(origin), "update": update, "sampling": "greedy" if greedy else "sample"}
         self._recorder = Recorder(batch, plan.first_rows(recording.matches))
         self._courses = Courses(batch, plan.agents, greedy=greedy)
@@ -76,9 +77,14 @@ class MatchesUnderWay:
 
     def step(self, seats: Seats, playing: BoolArray) -> None:
         """Plays the actions that are set."""
+        rows = np.flatnonzero(playing).tolist()
         self._recorder.before()
+        if self._decisions is not None:
+            self._decisions.before(self._batch, rows)
         seats.step()
         self._recorder.after()
+        if self._decisions is not None:
+            self._decisions.after(self._batch, rows)
         self._courses.take()
         self._steps += 1
         need_ends(self._batch, self._steps, playing)
@@ -111,6 +117,8 @@ class MatchesUnderWay:
             steps=int(self._steps[row]),
             course=self._courses.of(row),
         )
+        if self._decisions is not None:
+            self._decisions.finish(row, f"match {row}.{result.ordinal}", result.seed)
         tape = self._recorder.finish(row)
         if tape is None:
             return result

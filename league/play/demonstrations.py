@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.errors import UsageError
 from league.play.seats import mask_type
-from league.types import ActionSpec, BoolArray, FloatArray, Mask, Watched
+from league.types import EXTERNAL, SEATS, ActionSpec, BoolArray, FloatArray, Mask, MatchBatch, Turns, Watched
+
+UNWRITTEN = -(2**20)
+"""In place of a native bot's action until the game has written it: no action of a game."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,76 @@ class Demonstration:
     def decisions(self) -> int:
         """T, the number of decisions."""
         return int(self.decides.sum())
+
+
+@dataclass
+class Moment:
+    """What a seat saw before a step, and decided in it."""
+
+    obs: FloatArray  # (obs_size,)
+    decides: bool
+    mask: Mask | None  # (M,)
+    action: npt.NDArray[Any]  # (A,), 0 where it does not decide
+
+
+class DecisionRecorder:
+    """What both seats see and decide in the matches of a batch, kept while these are played."""
+
+    def __init__(self) -> None:
+        self.found: list[Demonstration] = []
+        self._moments: defaultdict[tuple[int, int], list[Moment]] = defaultdict(list)
+        """By row and seat, of the match under way."""
+        self._decided: dict[int, BoolArray] = {}
+        """By row, the seats (S,) that decide in the step to come, or in the last one of a match under way."""
+
+    def before(self, batch: MatchBatch, rows: Sequence[int]) -> None:
+        """Called before each step of some rows, the actions of all but native bots being written."""
+        turns, nobody = batch if isinstance(batch, Turns) else None, np.zeros(SEATS, np.bool_)
+        for row in rows:
+            deciding = ~nobody if turns is None else turns.to_act[row].copy()
+            waiting = ~deciding & self._decided.get(row, nobody)[::-1]
+            for seat in np.flatnonzero(deciding | waiting).tolist():
+                mask = None if batch.mask is None else batch.mask[row, seat].copy()
+                acted = batch.actions[row, seat].copy()
+                acted[:] = acted if deciding[seat] else 0
+                self._moments[row, seat].append(Moment(batch.obs[row, seat].copy(), bool(deciding[seat]), mask, acted))
+            self._decided[row] = deciding
+            batch.actions[row, batch.controllers[row] != EXTERNAL] = UNWRITTEN
+
+    def after(self, batch: MatchBatch, rows: Sequence[int]) -> None:
+        """Called after each step of these rows.
+
+        Raises:
+            UsageError: the game does not write what its own bot plays.
+        """
+        for row in rows:
+            for seat in np.flatnonzero(self._decided[row] & (batch.controllers[row] != EXTERNAL)).tolist():
+                action = batch.actions[row, seat].copy()
+                if (action == UNWRITTEN).any():
+                    raise UsageError(
+                        f"{batch.spec.name}: it does not write what its bot"
+                        f" {batch.spec.bots[batch.controllers[row, seat]]} plays into `actions`, so that cannot be"
+                        f" imitated; write it there in `step`, or name a bot in Python by --bot"
+                    )
+                self._moments[row, seat][-1].action = action
+
+    def finish(self, row: int, match: str, seed: int, seats: Sequence[int] = range(SEATS)) -> None:
+        """Called when the match of a row has ended: adds what these seats decided in it, where they did."""
+        del self._decided[row]
+        for seat in range(SEATS):
+            moments = self._moments.pop((row, seat), [])
+            self.found += demonstration_of(match, f"seed {seed}", moments) if seat in seats else []
+
+
+def demonstration_of(match: str, group: str, moments: list[Moment]) -> list[Demonstration]:
+    """The demonstration of a seat's moments up to the last decision; empty where there is none."""
+    while moments and not moments[-1].decides:
+        moments.pop()
+    if not moments:
+        return []
+    obs, decides, actions = (np.stack([getattr(x, name) for x in moments]) for name in ("obs", "decides", "action"))
+    masks = [x.mask for x in moments if x.mask is not None]
+    return [Demonstration(match, group, obs, decides, np.stack(masks) if masks else None, actions)]
 
 
 @dataclass(frozen=True)

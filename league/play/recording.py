@@ -12,12 +12,15 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from league.types import EXTERNAL, SEATS, ActionSpec, BoolArray, MatchBatch, MatchResult, Turns
+
+if TYPE_CHECKING:
+    from league.play.demonstrations import DecisionRecorder
 
 FORMAT = "league replay 1"
 """What a replay's file calls itself; the number goes up where an earlier league could not read it."""
@@ -33,6 +36,8 @@ class Recording:
     """Of each pairing, the first ones, at most one of each row."""
     game: Mapping[str, Any] = field(default_factory=dict)
     """The game as a replay tells it: `league.snapshots.manifest.GameRecord` as JSON."""
+    decisions: DecisionRecorder | None = None
+    """Receives all decisions of all matches."""
 
 
 class Tape:

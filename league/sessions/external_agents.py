@@ -41,21 +41,20 @@ def resolved(config: Config, store: Path) -> Config:
         store: the run's; names of runs are looked up in it.
 
     Raises:
-        ConfigError: there is no such agent, it plays another game, or the run cannot begin with it.
+        ConfigError: there is no such agent, one of the mix plays another game, or the run cannot begin with its own.
         SnapshotError: its files are missing or damaged.
     """
     return _with_mix(_with_begin(config, store), store)
 
 
 def _with_begin(config: Config, store: Path) -> Config:
-    """The same of the agent that the learner begins with."""
+    """The same of the agent that the learner begins with, which may be of any game that shows and takes the same."""
     name = config.learner.begin_with
     if not name:
         return config
     folder, manifest = _find(name, config.pool, store, f"learner.begin_with={name}")
     spec = registry.spec(config.env.name, config.env.options)
-    differs = difference_of_games(manifest.game, spec, config.env.options)
-    differs = differs or difference_of_views(spec_from_json(manifest.spec), spec)
+    differs = difference_of_views(spec_from_json(manifest.spec), spec)
     if differs := differs or _difference_of_nets(config, spec, manifest):
         raise ConfigError(
             f"learner.begin_with={name}: a run cannot begin with it: {differs}; give the run its settings, or imitate"

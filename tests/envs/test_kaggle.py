@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from tests.helpers.commands import call, need_refusal
 from tests.helpers.games import SUMS_SETS, forget, new_user
 
 kaggle = pytest.importorskip("kaggle_environments", reason="needs kaggle-environments: make kaggle")
-GEESE = Path(__file__).resolve().parents[2] / "examples" / "geese.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+GEESE = EXAMPLES / "geese.py"
 OPTIONS: dict[str, dict[str, Any]] = {
     "connectx": {},
     "rps": {"episodeSteps": 30, "tieRewardThreshold": 2},
@@ -331,6 +333,34 @@ def test_kaggle_runs_a_submission(env: str) -> None:
     lines = [line for line in ran.stdout.splitlines() if "DONE" in line]
     assert ran.returncode == 0 and len(lines) == 4, ran.stdout + ran.stderr
     assert all(line.count("DONE") == 2 for line in lines), ran.stdout
+
+
+def test_the_double_of_connectx_plays_as_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one column is the best, Kaggle's negamax takes it, too; and an agent of the double begins a run here."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    double, rng, alone = import_module("connectx"), np.random.default_rng(3), 0
+    env = kaggle.make("connectx")
+    for men in (2, 5, 8, 9, 12, 14, 15, 17, 18, 20, 21, 23) * 2:
+        board = np.zeros(42, int)
+        for turn in range(men):
+            column = board[int(rng.choice(np.flatnonzero(board[:7] == 0))) :: 7]
+            column[np.flatnonzero(column == 0)[-1]] = 1 + turn % 2
+        marks = 1 + men % 2, 2 - men % 2
+        own, other = ((double.ONE << double.CELLS[board == mark]).sum(keepdims=True) for mark in marks)
+        if double.four.has_four(np.array([own, other])).any():
+            continue
+        worth = double.values(own, other, np.array([men]), double.DEPTH)[0]
+        wins = double.completing(own, own | other) & (own | other) + double.BOTTOM
+        best = np.flatnonzero(double.columns_of(wins) if wins else worth == worth.max())
+        seen = kaggle.utils.Struct(board=board.tolist(), mark=1 + men % 2)
+        assert env.agents["negamax"](seen, env.configuration) in best
+        alone += len(best) == 1
+    assert alone > 3
+    view = "--set", "agent.skip_connection=true"
+    for env, more in ((str(EXAMPLES / "connectx.py"), ()), ("kaggle:connectx", ("--begin-with", "double"))):
+        name = "it" if more else "double"
+        done = call("train", "--env", env, "--run", name, *SMALL, *view, *more, "--quiet")
+        assert done.code == 0, done.err
 
 
 def test_an_encoder_needs_an_environment_of_kaggle() -> None:

@@ -15,13 +15,13 @@ import pytest
 import torch
 
 import league
-from league.arena.agents import find_agent, gather
+from league.arena.agents import find_agent, gather, play_pairings
 from league.arena.demonstrations import decisions_of, of_columns, played
-from league.arena.replays import Playback, read
+from league.arena.replays import Playback, parse, read
 from league.config import load
 from league.envs import registry
 from league.errors import ConfigError, LeagueError, UsageError
-from league.play.demonstrations import Demonstration, batch_of
+from league.play.demonstrations import DecisionRecorder, Demonstration, batch_of
 from league.sessions.folders import GUESTS
 from league.sessions.imitation import _divided
 from league.snapshots import Agent
@@ -151,6 +151,24 @@ def test_no_match_is_there_twice_or_on_both_sides(tmp_path: Path) -> None:
     assert sorted(Counter(seats[0].group for seats in by_match.values()).values()) == [1] * 8 + [2] * 2
     shown, held_out = _divided(found, 0)
     assert len(shown) + len(held_out) == 24 and not {x.group for x in shown} & {x.group for x in held_out}
+
+
+@pytest.mark.parametrize(("game", "bots"), [("brawl", ("based", "zoner")), ("cards", ("curve", "greedy"))])
+def test_decisions_are_the_same_while_played_and_played_back(game: str, bots: tuple[str, str]) -> None:
+    """What is kept while matches are played, beside others, is what their replays show one by one."""
+    meeting = gather(None, tuple(find_agent(None, f"bot:{name}") for name in bots), game, "cpu")
+    recorder = DecisionRecorder()
+    pairings = [(0, 1, 6, 3), (0, 0, 4, 5)]
+    matches = play_pairings(meeting, pairings, run="t", update=0, greedy=False, decisions=recorder)
+    replays = {f"match {x.row}.{x.ordinal}": x.replay for x in matches if x.replay}
+    assert len(replays) == len(pairings) and len({x.match for x in recorder.found}) == len(matches)
+    for name, text in replays.items():
+        here = [each for each in recorder.found if each.match == name]
+        there = decisions_of(Playback(parse(text, name), name), name)
+        assert len(here) == len(there) == 2 and here[0].group == there[0].group
+        for one, other in zip(here, there, strict=True):
+            for field in ("obs", "decides", "mask", "actions"):
+                assert np.array_equal(getattr(one, field), getattr(other, field)), field
 
 
 @pytest.mark.parametrize("game", ["brawl", "cards", "matrix", "leduc"])
@@ -305,6 +323,17 @@ def test_a_run_begins_as_the_clone_and_stays_near_it(
     assert far[1] < 0.5 * far[0]
 
 
+def test_a_run_may_begin_with_an_agent_of_another_game(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a game that shows and takes the same: matches of ten rounds, before those of four."""
+    found = _policies(monkeypatch)
+    train(tmp_path, "smoke", "env.rounds=4", "run.total_steps=1280", run="r", begin_with=start)
+    clone = Agent.load(start)
+    assert all(torch.equal(x, clone.policy.state_dict()[name]) for name, x in found[0].items())
+    assert league.load("r", store=tmp_path).manifest.game.game_id != clone.manifest.game.game_id
+
+
 def test_it_resumes_bit_for_bit_without_the_folder(copied: Path, tmp_path: Path) -> None:
     train(tmp_path / "whole", "smoke", BEGIN, "run.total_steps=1280", run="r", begin_with=copied)
     with stopping(3):
@@ -345,8 +374,7 @@ def test_a_short_stage_is_the_beginning_of_a_long_one(start: Path, tmp_path: Pat
     ("words", "sets"),
     [
         (r"agent.lstm_size was 16 and is 8; give the run its settings", ["agent.lstm_size=8"]),
-        (r"option rounds was 10 and is 4", ["env.rounds=4"]),
-        (r"option bot_mix was ", ["env.payoff=[[0,1],[1,0]]", "env.bot_mix=[0.5,0.5]"]),
+        (r"obs_size was \d+ and is \d+", ["env.payoff=[[0,1],[1,0]]", "env.bot_mix=[0.5,0.5]"]),
     ],
 )
 def test_an_agent_that_does_not_fit_is_one_line(words: str, sets: list[str], start: Path, tmp_path: Path) -> None:

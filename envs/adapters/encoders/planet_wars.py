@@ -9,6 +9,8 @@ import numpy as np
 
 PLANETS, NUMBERS = 30, 9
 """The planets that are seen, at most, and the numbers of each. A drawn map has 15 to 30."""
+TARGETS = 8
+"""The first of these, one of which an action aims at: random actions among so few win as often as `nearest_enemy`."""
 SHARES = (0.25, 0.5, 1.0)
 
 
@@ -16,7 +18,7 @@ class PlanetWarsEncoder:
     """Of any map."""
 
     obs_range = (-1, 1)
-    action = (PLANETS + 1, len(SHARES))
+    action = (TARGETS + 1, len(SHARES))
     obs_size = PLANETS * NUMBERS + 5
 
     def __init__(self, configuration: Any) -> None:
@@ -42,8 +44,8 @@ class PlanetWarsEncoder:
         return np.clip([*seen.ravel(), *np.divide(ships, 1000), *np.divide(growth, 50), time], -1, 1)
 
     def legal(self, observation: Any) -> list[list[int]]:
-        """No target, and all planets that are seen."""
-        return [list(range(min(len(observation["planets"]), PLANETS) + 1)), list(range(len(SHARES)))]
+        """No target, and the first planets."""
+        return [list(range(min(len(observation["planets"]), TARGETS) + 1)), list(range(len(SHARES)))]
 
     def decode(self, action: tuple[int, int], observation: Any) -> list[list[int]]:
         """The orders [from, to, ships]."""
