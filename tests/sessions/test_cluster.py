@@ -80,6 +80,7 @@ def test_a_league_in_step_is_what_one_process_trains(whole: Path, tmp_path: Path
         league.resume("L", store=tmp_path / "league.duckdb", callback=())
 
 
+@pytest.mark.slow
 def test_a_stop_from_another_shell_and_the_end_on_one_machine(whole: Path, tmp_path: Path, local: None) -> None:
     """What a cluster began goes on in one process, and is what nobody stopped."""
     path, store = write(tmp_path, SHARED), tmp_path / "league.duckdb"

@@ -200,7 +200,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a sweep of two learning rates, one of which cannot learn, and its store."""
     folder = tmp_path_factory.mktemp("swept")
     space = "learner.learning_rate = { choices = [1e-6, 1e-2] }"
-    more = ["env.rows=16", "learner.rollout_steps=16", "run.total_steps=6144", "pool.snapshot_every=2048"]
+    more = ["env.rows=16", "learner.rollout_steps=16", "run.total_steps=3072", "pool.snapshot_every=1024"]
     more += ["learner.epochs=4", "agent.lstm_size=16", "agent.observation_width=16", "agent.head_sizes=[16]"]
     top = 'seeds = 2\nobjective.kind = "nashconv"\npruner = "none"'
     path = file_of(folder, space, top, [*more, "agent.opponent_encoder=false"], "rates")
@@ -274,6 +274,7 @@ def test_ctrl_c_ends_a_sweep_saved_and_the_same_call_goes_on(tmp_path: Path) -> 
     assert same(read_sweep(tmp_path / "tiny.toml", tmp_path / "runs")) == same(whole)
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     """A process that is killed in the middle of a run leaves its setting to the next, which has its number."""
     top = 'seeds = 2\nobjective.kind = "nashconv"'
