@@ -338,9 +338,13 @@ FITTING = {"agent": "r", "a": "r", "b": "bot:random", "agents": "bot:random", "f
 FITTING |= {"against": "bot:biased", "run": "r", "env": "matrix", "out": "new.png"}
 
 
+IDLE = ("serve", "play", "selftest")
+"""Commands that wait for somebody, or train for long whatever they are given."""
+
+
 def command_line(world: Path, draw: st.DataObject) -> None:
     """A command as it would be called, with some of its options at an edge or strange, and words that do not belong."""
-    known = {words: command for words, command in commands().items() if words not in ("serve", "play")}  # they wait
+    known = {words: command for words, command in commands().items() if words not in IDLE}
     words = draw.draw(st.sampled_from(sorted(known)))
     params = [parameter for parameter in known[words].params if parameter.name != "help"]
     chosen = draw.draw(st.lists(st.sampled_from(params), min_size=1, max_size=3, unique=True))
