@@ -1,6 +1,6 @@
 """The fast double of Kaggle's ConnectX: `connect4_numpy.py` in the view of `kaggle:connectx`, with its bot `negamax`.
 
-    league train --env examples/connectx.py
+    league train --env examples/connectx.py --config examples/connectx.toml
 
 What it trains is for Kaggle's game to begin with (docs/guides/kaggle.md): both show and take the same.
 """
@@ -26,14 +26,8 @@ UPPER = BOARD & ~(BOTTOM | BOTTOM << np.uint64(1))
 ONE, SIDE = np.uint64(1), np.uint64(7)
 NEGAMAX, DEPTH = "negamax", 4
 DEFAULTS = {
-    "agent": {
-        "opponent_encoder": False,
-        "observation_width": 256,
-        "lstm_size": 128,
-        "skip_connection": True,
-        "head_sizes": [128],
-    },
-    "learner": {"learning_rate": 1.5e-3, "gamma": 1.0, "gae_lambda": 0.9, "entropy_coefficient": 0.05},
+    "agent": {"opponent_encoder": False},
+    "learner": {"gamma": 1.0, "gae_lambda": 0.9},
     "pool": {"mix": {"self_play": 0.6, "bot:negamax": 0.25, "bot:greedy": 0.1, "bot:slips": 0.05}},
     "rewards": {"win": 1.0},
 }

@@ -77,7 +77,7 @@ class MatchesUnderWay:
 
     def step(self, seats: Seats, playing: BoolArray) -> None:
         """Plays the actions that are set."""
-        rows = np.flatnonzero(playing).tolist()
+        rows = [] if self._decisions is None else np.flatnonzero(playing).tolist()
         self._recorder.before()
         if self._decisions is not None:
             self._decisions.before(self._batch, rows)

@@ -67,8 +67,7 @@ class DecisionRecorder:
             waiting = ~deciding & self._decided.get(row, nobody)[::-1]
             for seat in np.flatnonzero(deciding | waiting).tolist():
                 mask = None if batch.mask is None else batch.mask[row, seat].copy()
-                acted = batch.actions[row, seat].copy()
-                acted[:] = acted if deciding[seat] else 0
+                acted = batch.actions[row, seat].copy() if deciding[seat] else np.zeros_like(batch.actions[row, seat])
                 self._moments[row, seat].append(Moment(batch.obs[row, seat].copy(), bool(deciding[seat]), mask, acted))
             self._decided[row] = deciding
             batch.actions[row, batch.controllers[row] != EXTERNAL] = UNWRITTEN

@@ -48,7 +48,7 @@ class Courier(ClusterActor):
             for path, look in files(self._folder(name)).items():
                 found[f"/{name}/{path}"] = {"ETag": str(look), "size": look[1]}
         for path, (_, data, at) in self._locks.items():
-            if path.startswith(root):
+            if path.startswith(f"{root}/"):
                 found[path] = {"ETag": str(at), "size": len(data), "mtime": at}
         return found
 

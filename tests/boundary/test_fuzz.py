@@ -339,7 +339,7 @@ FITTING |= {"against": "bot:biased", "run": "r", "env": "matrix", "out": "new.pn
 
 
 IDLE = ("serve", "play", "selftest")
-"""Commands that wait for somebody, or train for long whatever they are given."""
+"""Commands that wait for a person, or train for long with any option."""
 
 
 def command_line(world: Path, draw: st.DataObject) -> None:

@@ -32,7 +32,7 @@ RUN, NAMES, TOLD = "L.main", ["L", "L.main"], {"courier": "c", "nonce": "n"}
 
 
 class Calls:
-    """An actor's handle, whose methods are carried out at once; after so many changes it is lost, as its node is."""
+    """An actor's handle, which calls each method at once; after `most` changes its node has died."""
 
     def __init__(self, courier: Courier, most: float = float("inf"), see: Callable[[str], None] = id) -> None:
         self._courier, self.left, self._see = courier, most, see
@@ -114,7 +114,8 @@ def test_the_couriers_locks_are_the_folders(begun: Path, monkeypatch: pytest.Mon
     """An actor that begins again ends that of its earlier try; another process's remains."""
     courier, lock = courier_of(begun), f"/{RUN}/{LOCK}"
     courier.pipe_file(lock, b"old", mode="create")
-    assert is_held(begun / RUN / LOCK) and courier.cat_file(lock) == b"old" and lock in courier.find("", detail=True)
+    assert is_held(begun / RUN / LOCK) and courier.cat_file(lock) == b"old"
+    assert [lock in courier.find(root, detail=True) for root in ("", f"/{RUN}", "/L")] == [True, True, False]
     with pytest.raises(FileExistsError):
         courier.pipe_file(lock, b"new", mode="create")
     assert carry_on(begun, Calls(courier), monkeypatch)["result"]["status"] == "finished"

@@ -153,10 +153,18 @@ def test_no_match_is_there_twice_or_on_both_sides(tmp_path: Path) -> None:
     assert len(shown) + len(held_out) == 24 and not {x.group for x in shown} & {x.group for x in held_out}
 
 
-@pytest.mark.parametrize(("game", "bots"), [("brawl", ("based", "zoner")), ("cards", ("curve", "greedy"))])
-def test_decisions_are_the_same_while_played_and_played_back(game: str, bots: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("game", "sides"),
+    [
+        ("brawl", ("bot:based", "bot:zoner")),
+        ("cards", ("bot:curve", "bot:greedy")),
+        ("matrix", ("a network", "bot:biased")),
+    ],
+)
+def test_decisions_are_the_same_while_played_and_played_back(game: str, sides: tuple[str, str], start: Path) -> None:
     """What is kept while matches are played, beside others, is what their replays show one by one."""
-    meeting = gather(None, tuple(find_agent(None, f"bot:{name}") for name in bots), game, "cpu")
+    found = [find_agent(None, str(start) if name == "a network" else name) for name in sides]
+    meeting = gather(None, tuple(found), None if game == "matrix" else game, "cpu")
     recorder = DecisionRecorder()
     pairings = [(0, 1, 6, 3), (0, 0, 4, 5)]
     matches = play_pairings(meeting, pairings, run="t", update=0, greedy=False, decisions=recorder)

@@ -10,7 +10,7 @@ import numpy as np
 PLANETS, NUMBERS = 30, 9
 """The planets that are seen, at most, and the numbers of each. A drawn map has 15 to 30."""
 TARGETS = 8
-"""The first of these, one of which an action aims at: random actions among so few win as often as `nearest_enemy`."""
+"""The first of these planets: an action aims at one of them."""
 SHARES = (0.25, 0.5, 1.0)
 
 
