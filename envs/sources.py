@@ -7,7 +7,6 @@ nor a later change of it is seen. The hash covers this file alone, not what it i
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
 import os
@@ -30,13 +29,12 @@ from league.envs.matches.surroundings import alike
 from league.envs.user_code import failing
 from league.errors import ConfigError, note_user_code, plain
 from league.runtime.process import StepKept
+from league.runtime.sent import MAX_BYTES, here, imported_names, there
 from league.types import Source
 from league.types.schema import read_file
 
 MAX_LETTERS = 4_096
 """Of an address; systems take no longer path."""
-MAX_BYTES = 2**24
-"""Of a game's file; a module with its tables takes a hundredth of it."""
 HOW = "docs/bring.md tells how a game is named"
 
 
@@ -86,7 +84,7 @@ class Located:
     """A module's dotted name, or a scheme."""
     part: str
     path: Path | None
-    """The whole path of the file, links followed; None of a scheme that names no module."""
+    """The file's, links followed, on this machine; None of a scheme that names no module."""
     data: bytes
     """What lies there, and is run."""
     what: What = GAME
@@ -138,7 +136,7 @@ def locate(address: Address, file: str = "") -> Located:
         return _locate_scheme(address, file)
     assert address.kind != "name", "a name has no file"
     path = _module_file(address, file) if address.kind == "module" else _whole(address)
-    place = address.place if address.kind == "module" else str(path)
+    place = address.place if address.kind == "module" else str(there(path))
     data = _read(path, address)
     text = f"{place}:{address.part}" if address.part else place
     source = Source(text, _version_of(place) if address.kind == "module" else "", hashlib.sha256(data).hexdigest())
@@ -151,7 +149,7 @@ def _locate_scheme(address: Address, before: str) -> Located:
     (head, file, behind), module = file_of(address.place, part), module_of(address.place, part)
     if file:
         path = _whole(replace(address, place=file))
-        part = f"{head}{path}{behind}"
+        part = f"{head}{there(path)}{behind}"
     elif module:
         path = _module_file(replace(address, kind="module", place=module), before)
     if path is not None:
@@ -292,10 +290,7 @@ def _need_own_siblings(found: Located) -> None:
     """
     assert found.path is not None
     folder = found.path.parent
-    nodes = list(ast.walk(ast.parse(found.data)))
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
-    for name in sorted({name.partition(".")[0] for name in names}):
+    for name in sorted(imported_names(found.data)):
         file = getattr(sys.modules.get(name), "__file__", None)
         is_beside = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
         if file is None or not is_beside:
@@ -312,7 +307,7 @@ def _need_own_siblings(found: Located) -> None:
 
 def _whole(address: Address) -> Path:
     try:
-        path = Path(os.path.realpath(os.path.expanduser(address.place), strict=True))
+        path = Path(os.path.realpath(here(os.path.expanduser(address.place)), strict=True))
         if not str(path).isprintable():
             raise address.what.refuse(
                 f"{address.text!r}", f"its path {str(path)!r} cannot be written down; move it to another folder"

@@ -43,8 +43,8 @@ class PlayerActor(ClusterActor):
     agents: each named by itself. where: the fields of a `Where`, but `say`.
     """
 
-    def __init__(self, folder: str, agents: list[str], where: dict[str, Any]) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: str, files: dict[str, bytes], agents: list[str], where: dict[str, Any]) -> None:
+        super().__init__(folder, files)
         self._agents, self._where = agents, Where(**where, say=None)
 
     @cached_property
@@ -80,11 +80,12 @@ def players(address: str, where: Where, meeting: Meeting) -> Iterator[PlayPairin
         from ray.util import ActorPool
 
         with nonce_in(store) as nonce:
-            nodes = nodes_of(ray, nonce, files_of(code))
+            nodes = nodes_of(ray, nonce)
         need_store(nodes, store)
+        files = files_of(code)
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
-        pool = ActorPool([actor.remote(os.getcwd(), agents, told) for _ in range(max(1, cores))])
+        pool = ActorPool([actor.remote(os.getcwd(), files, agents, told) for _ in range(max(1, cores))])
 
         def play(meeting: Meeting, pairings: Pairings, *, run: str, update: int, greedy: bool) -> list[MatchResult]:
             parts = [part for k in range(PARTS) if (part := pairings[k::PARTS])]

@@ -21,6 +21,7 @@ from league.config.schedules import Path as SettingPath
 from league.config.schedules import Schedule, marks, words_of
 from league.config.schedules import read as read_schedule
 from league.errors import ConfigError, nearest, remedy_of
+from league.runtime.sent import here
 from league.types.schema import read_file
 
 MAX_TOML_BYTES = 2**20
@@ -40,7 +41,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         ConfigError: it cannot be read, or is not TOML.
     """
     try:
-        data = read_file(path, MAX_TOML_BYTES)
+        data = read_file(Path(here(str(path))), MAX_TOML_BYTES)
     except OSError as error:
         raise ConfigError(f"{what} {path}: {error.strerror or error}; {remedy_of(error)}") from None
     except ValueError as error:

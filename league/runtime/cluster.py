@@ -6,7 +6,6 @@ Nothing of ours is pickled: what travels is plain arguments, answers as JSON, an
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import math
@@ -25,14 +24,19 @@ from typing import Any, NamedTuple
 from league import __version__
 from league.errors import StoreError, UsageError, one_line, quoted, remedy_of, shown
 from league.runtime.process import import_path
+from league.runtime.sent import collected, here, modules_in, unpacked
 from league.types.schema import is_program
 
 NONCE_SECONDS = 3_600.0
 """A file of `nonce_in` is of no use after it."""
 LOCAL = "local"
 """In place of an address: a cluster of this machine alone, which ends with the call."""
-_FILE = re.compile(r"((?:[^=/:(]+=)?(?:(?:gymnasium|pettingzoo):)?)(.+?\.py)((?:[:(].*)?)")
+_FILE = re.compile(r"((?:[^=/:(]+=)?(?:(?:gymnasium|pettingzoo|kaggle:\w+):)?)(.+?\.py)((?:[:(].*)?)")
 """An address of a file: what stands before its path, that, and what stands behind it."""
+_MODULE = re.compile(r"(?:[^=/:(]+=)?(?:(?:gymnasium|pettingzoo):)?([A-Za-z_]\w*)[.:]")
+"""An address of a module: the first of its names."""
+_KAGGLE = re.compile(r"kaggle:\w+(:.*)?")
+"""An environment of Kaggle, where `kaggle:main.py` is a bot."""
 CONNECT_SECONDS, PROBE_SECONDS = 5.0, 60.0
 """How long a cluster has to answer, and a node of it."""
 RESTARTS = 20
@@ -117,22 +121,13 @@ def last_line(error: Exception) -> str:
     return one_line((str(error).splitlines() or [type(error).__name__])[-1])
 
 
-def _probe(path: str, nonce: str, files: Mapping[str, str]) -> str:
-    """What a node sees, as JSON: its version of league, the nonce in the store's folder, and the files' sha256."""
+def _probe(path: str, nonce: str) -> str:
+    """What a node sees, as JSON: its version of league, and the nonce in the store's folder."""
     seen = ""
     with contextlib.suppress(OSError):
         seen = Path(path, nonce).read_text()
-    other = [file for file, wanted in files.items() if sha256_of(file) != wanted]
-    found = {"version": __version__, "nonce": seen, "other": other, "name": platform.node()}
+    found = {"version": __version__, "nonce": seen, "name": platform.node()}
     return json.dumps(found | {"python": platform.python_version()})
-
-
-def sha256_of(file: str) -> str:
-    """A file's hash; empty where it cannot be read."""
-    try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        return ""
 
 
 def absolute(given: object) -> Any:
@@ -146,10 +141,10 @@ def absolute(given: object) -> Any:
     if given is None:
         return None
     if isinstance(given, str):
-        if is_program(given) or is_program(given.partition("=")[2]):
+        if any(is_program(text) and not _KAGGLE.fullmatch(text) for text in (given, given.partition("=")[2])):
             raise UsageError(f"{given}: a program plays on one machine alone; leave it or --on out")
         found = _FILE.fullmatch(given)
-        return given if found is None else f"{found[1]}{Path(found[2]).expanduser().absolute()}{found[3]}"
+        return given if found is None else f"{found[1]}{os.path.realpath(os.path.expanduser(found[2]))}{found[3]}"
     if isinstance(given, Mapping):
         return {name: absolute(each) for name, each in given.items()}
     if isinstance(given, list | tuple):
@@ -158,13 +153,19 @@ def absolute(given: object) -> Any:
     raise UsageError(f"{what}: on a cluster code is named by a file, as file.py:NAME; write it into one")
 
 
-def files_of(given: Any) -> dict[str, str]:
-    """The files that `absolute` has given, with their sha256: no other code of the user's own runs on a node."""
+def files_of(given: Any) -> dict[str, bytes]:
+    """The files that `absolute` has given, with those that they import: no other code of the user's runs on a node."""
+    return collected(_paths(given))
+
+
+def _paths(given: Any) -> list[Path]:
     if isinstance(given, str):
-        found = _FILE.fullmatch(given)
-        return {} if found is None else {found[2]: sha256_of(found[2])}
+        if found := _FILE.fullmatch(given):
+            return [Path(found[2])]
+        name = _MODULE.match(given)
+        return modules_in(Path.cwd(), name[1]) if name else []
     each = given.values() if isinstance(given, Mapping) else given or ()
-    return {file: mark for one in each for file, mark in files_of(one).items()}
+    return [path for one in each for path in _paths(one)]
 
 
 @contextlib.contextmanager
@@ -192,15 +193,15 @@ def nonce_in(store: Path) -> Iterator[Path]:
                 store.rmdir()
 
 
-def nodes_of(ray: Any, nonce: Path, files: Mapping[str, str]) -> list[Node]:
-    """The nodes of the cluster, each of which has this version and the files.
+def nodes_of(ray: Any, nonce: Path) -> list[Node]:
+    """The nodes of the cluster, each of which has this version.
 
     nonce: of `nonce_in`.
 
     Raises:
         UsageError: one has not, or does not answer.
     """
-    return [_node(ray, node, nonce, files) for node in ray.nodes() if node["Alive"]]
+    return [_node(ray, node, nonce) for node in ray.nodes() if node["Alive"]]
 
 
 def need_store(nodes: Sequence[Node], store: Path) -> None:
@@ -221,20 +222,17 @@ def on_node(node_id: str) -> dict[str, Any]:
     return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False)}
 
 
-def _node(ray: Any, node: Mapping[str, Any], nonce: Path, files: Mapping[str, str]) -> Node:
+def _node(ray: Any, node: Mapping[str, Any], nonce: Path) -> Node:
     name = node["NodeManagerHostname"]
     task = ray.remote(_probe).options(**on_node(node["NodeID"]), max_retries=0)
     try:
-        given = str(nonce.parent), nonce.name, dict(files)
-        found = json.loads(ray.get(task.remote(*given), timeout=PROBE_SECONDS))
+        found = json.loads(ray.get(task.remote(str(nonce.parent), nonce.name), timeout=PROBE_SECONDS))
     except Exception as error:  # of Ray, or what its worker raised
         raise UsageError(
             f"node {name}: it cannot run league ({last_line(error)}); install the same version there, {__version__}"
         ) from None
     if (version := found["version"]) != __version__:
         raise UsageError(f"node {name}: it has league {version}, here is {__version__}; install the same version")
-    if found["other"]:
-        raise UsageError(f"node {name}: {found['other'][0]} is missing or another file there; copy it to that path")
     has = node["Resources"]
     room = Room(has.get("CPU", 0.0), has.get("GPU", 0.0))
     return Node(found["name"], room, node["NodeID"], found["nonce"] == nonce.name)
@@ -275,8 +273,11 @@ class ClusterActor:
     """An actor, in a worker process of Ray.
 
     folder: the current one of the caller, where a module that the call names is found; other imports find none there.
+    files: the caller's own, of `files_of`, for a node that has others at these paths or none.
     """
 
-    def __init__(self, folder: str) -> None:
-        with contextlib.suppress(OSError):  # this node does not have it
-            os.chdir(folder)
+    def __init__(self, folder: str, files: Mapping[str, bytes]) -> None:
+        self._files = unpacked(files)
+        for place in (here(folder), folder):
+            with contextlib.suppress(OSError):  # this node does not have it
+                return os.chdir(place)

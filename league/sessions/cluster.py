@@ -72,7 +72,7 @@ def train_on(call: Call) -> TrainResult:
     call = replace(call, **code, store=store_folder(call.store).absolute(), learner=None)
     if call.against is not None or (call.resumes and "exploiter" in _roles(Store.open(Path(call.store)), call.resumes)):
         return _exploit(call, code, callback)
-    with _cluster(call, code, _room_of(call), callback) as (ray, nodes, nonce):
+    with _cluster(call, _room_of(call), callback) as (ray, nodes, nonce):
         if call.resumes:
             store, league, asked = Store.open(Path(call.store), callback.say_or_log), call.resumes, list[RunRow]()
         else:
@@ -87,7 +87,7 @@ def train_on(call: Call) -> TrainResult:
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
             _send_guests(store, courier, [(row.run, configs.get(row.run, "")) for row in left])
-            actors = {row.run: _actor(ray, row.run, _room(store, row)) for row in left}
+            actors = {row.run: _actor(ray, row.run, _room(store, row), code) for row in left}
             tasks = {run: x.train.remote(run, configs.get(run, ""), words, courier) for run, x in actors.items()}
             ends |= _train(ray, store, tasks, callback)
     results = [end for row in rows if (end := ends[row.run]) is not None]
@@ -107,7 +107,7 @@ def train_on(call: Call) -> TrainResult:
 def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainResult:
     """Trains an exploiter in an actor; its matches are played here, where its snapshots are by then."""
     room = Room(1.0, float((call.device or "").startswith("cuda")))
-    with _cluster(call, code, [room], callback) as (ray, nodes, nonce):
+    with _cluster(call, [room], callback) as (ray, nodes, nonce):
         there = Store.create(Path(call.store), callback.say_or_log)
         with resume_exploiter(there, call, callback) if call.resumes else begin_exploiter(call, callback) as session:
             row, store = session.plans[0].row, session.plans[0].artifacts.store
@@ -122,20 +122,18 @@ def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainR
             seen = [row.run, *([played, *leagues] if target.is_own else [])]
             with _courier(ray, nodes, nonce, sorted(set(seen))) as courier:
                 _send_guests(store, courier, [(row.run, "")])
-                actor = _actor(ray, row.run, room)
+                actor = _actor(ray, row.run, room, code)
                 task = actor.train.remote(row.run, "", words, courier)
                 end = _train(ray, store, {row.run: task}, callback)[row.run]
     return session.conclude(SessionEnd((end,), end.signal))
 
 
 @contextlib.contextmanager
-def _cluster(
-    call: Call, code: Mapping[str, Any], room: Sequence[Room], callback: Callbacks
-) -> Iterator[tuple[Any, list[Node], Path]]:
-    """Ray, its nodes, which have room and the caller's code, and the nonce in the store's folder."""
+def _cluster(call: Call, room: Sequence[Room], callback: Callbacks) -> Iterator[tuple[Any, list[Node], Path]]:
+    """Ray, its nodes, which have room, and the nonce in the store's folder."""
     address = str(call.on)
     with connected(address, room) as ray, nonce_in(Path(call.store)) as nonce:
-        nodes = nodes_of(ray, nonce, files_of(code))
+        nodes = nodes_of(ray, nonce)
         if not (remote_of(nonce.parent) or any(node.sees_store for node in nodes)):
             need_store(nodes, nonce.parent)
         need_room(nodes, room)
@@ -285,12 +283,12 @@ def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str])
             Store.open(nonce.parent).view.write_catalogue()
 
 
-def _actor(ray: Any, run: str, room: Room) -> Any:
+def _actor(ray: Any, run: str, room: Room, code: Mapping[str, Any]) -> Any:
     """Trains a run, again where its node goes away. Hold it: an actor that nobody holds ends before it begins."""
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}
     name = f"{run}-{secrets.token_hex(4)}"
     actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
-    return actor.remote(os.getcwd())
+    return actor.remote(os.getcwd(), files_of(code))
 
 
 def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:

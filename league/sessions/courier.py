@@ -35,7 +35,7 @@ class Courier(ClusterActor):
     """
 
     def __init__(self, folder: str, store: str, names: Sequence[str]) -> None:
-        super().__init__(folder)
+        super().__init__(folder, {})
         self._store, self._names = Path(store), list(names)
         self._locks: dict[str, tuple[ExitStack, bytes, float]] = {}
         """Path of a lock -> what ends it, its content, and when that was written."""

@@ -30,9 +30,9 @@ from league.runtime.cluster import (
     need_store,
     nodes_of,
     nonce_in,
-    sha256_of,
 )
 from league.runtime.process import python, settings_kept
+from league.runtime.sent import collected
 from league.sessions.objectives import Measured, Say, trained
 from league.sessions.sweep_files import SweepSpace
 from league.sessions.sweep_journal import SEEDS, Journal, journal_path
@@ -248,14 +248,15 @@ def _work_on(address: str, journal: Journal, file: Path, trials: int, jobs: int,
     """
     train, path = journal.space.file.train, str(file.absolute())
     room = Room(1.0, float((train.device or "").startswith("cuda")))
-    files = {name: sha256_of(name) for name in (path, *([train.config] if train.config else []))}
+    own = [Path(name).absolute() for name in (file, train.config) if name]
+    files = collected(own) | files_of(absolute(train.env))
     with connected(address, [room] * jobs) as ray, nonce_in(journal.store) as nonce:
-        nodes = nodes_of(ray, nonce, files | files_of(absolute(train.env)))
+        nodes = nodes_of(ray, nonce)
         need_store(nodes, journal.store)
         say(f"on {address}: {', '.join(node.name for node in nodes)}")
         often = {"max_restarts": RESTARTS, "max_task_retries": -1}
         actor = ray.remote(SweepActor).options(num_cpus=room.cpus, num_gpus=room.gpus, **often)
-        actors = [actor.remote(os.getcwd()) for _ in range(jobs)]
+        actors = [actor.remote(os.getcwd(), files) for _ in range(jobs)]
         waiting = tasks = [each.work.remote(path, trials, str(journal.store)) for each in actors]
         judged = 0
         while waiting:

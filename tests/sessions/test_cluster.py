@@ -31,6 +31,7 @@ from league.sessions.folders import ask_to_stop
 from league.store import locks, remote
 from league.store.carried import STOP
 from league.store.store import Store
+from tests.helpers.games import times_run, write_game
 from tests.helpers.s3 import BUCKET, bucket
 from tests.sessions.test_leagues import LEAGUE, RUNS, SETS, learned, train, write
 
@@ -138,7 +139,6 @@ def test_a_run_that_is_no_league_is_refused(whole: Path) -> None:
     [
         ({"version": "0.0.9"}, "it has league 0.0.9, here is"),
         ({"nonce": ""}, "it does not see the folder"),
-        ({"other": ["/x/mine.py"]}, "/x/mine.py is missing or another file there"),
     ],
 )
 def test_a_node_that_differs_is_refused(
@@ -147,16 +147,14 @@ def test_a_node_that_differs_is_refused(
     """By what it answers; what it answers is what `_probe` finds, whose other cases stand below."""
     from league import __version__
 
-    alike = {"version": __version__, "nonce": "n", "other": [], "name": "there"}
+    alike = {"version": __version__, "nonce": "n", "name": "there"}
     monkeypatch.setattr(ray, "get", lambda *_, **__: json.dumps(alike | found))
     monkeypatch.setattr(ray, "remote", lambda _: _Remote())
     node = {"NodeManagerHostname": "there", "NodeID": "0" * 56, "Resources": {"CPU": 2.0}}
     with pytest.raises(UsageError, match=words):
-        cluster.need_store([cluster._node(ray, node, tmp_path / "n", {})], tmp_path)
-    assert json.loads(cluster._probe(str(tmp_path), "n", {str(tmp_path / "mine.py"): "0"})) == {
-        **{"version": __version__, "nonce": "", "other": [str(tmp_path / "mine.py")]},
-        **{key: value for key, value in json.loads(cluster._probe(".", "n", {})).items() if key in ("name", "python")},
-    }
+        cluster.need_store([cluster._node(ray, node, tmp_path / "n")], tmp_path)
+    found = json.loads(cluster._probe(str(tmp_path), "n"))
+    assert (found["version"], found["nonce"]) == (__version__, "")
 
 
 class _Remote:
@@ -207,7 +205,8 @@ def test_addresses_are_whole_before_they_travel(tmp_path: Path, monkeypatch: pyt
         "mine.game:Game",
         "openspiel:kuhn_poker",
     ]
-    assert set(cluster.files_of(found)) == {f"{tmp_path}/a.py", "/b.py"}
+    assert cluster.absolute("kaggle:connectx") == "kaggle:connectx"
+    assert set(cluster.files_of(found)) == {f"{tmp_path}/a.py"}
     with pytest.raises(UsageError, match="on a cluster code is named by a file"):
         cluster.absolute({"mine": [len]})
     assert _name_of(Named("id", "r@1", Path("x"))) == f"{tmp_path}/x"
@@ -386,6 +385,27 @@ def test_an_exploiter_learns_on_a_node_that_shares_no_folder(whole: Path, tmp_pa
             assert exploited(store, run="there", on=nodes.address) == wanted
     finally:
         ray.shutdown()
+
+
+@pytest.mark.slow
+def test_a_game_in_a_file_is_sent_to_a_node_that_shares_no_folder(tmp_path: Path, nodes: Any) -> None:
+    """With a module beside it, and with the bot's file; the league is what one process trains."""
+    home = write_game(tmp_path / "home" / "duel.py", "import rules\n").parent
+    (home / "rules.py").write_text("")
+    (home / "bots.py").write_text("def always(obs, mask, info=None):\n    return 0\n")
+    words = {"env": f"{home}/duel.py", "bots": {"mine": f"{home}/bots.py:always"}, "path": write(tmp_path, IN_STEP)}
+    for name in ("here", "home/there"):
+        (tmp_path / name).mkdir()
+    train(tmp_path / "here", "run.total_steps=256", **words)
+    ray.init(nodes.address, log_to_driver=False)
+    try:
+        with node_apart(nodes.address, home):
+            result, _ = train(home / "there", "run.total_steps=256", **words, on=nodes.address)
+    finally:
+        ray.shutdown()
+    assert result.status == "finished"
+    need_alike(tmp_path / "here", home / "there")
+    assert times_run(home) == 1  # here, to look at it
 
 
 @pytest.mark.slow
