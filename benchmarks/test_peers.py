@@ -47,11 +47,11 @@ def measured(peers: Any, peer: str, size: dict[str, int]) -> dict[str, Any]:
     ("peer", "package", "size"),
     [
         ("ours-highest", "league", TINY),
-        ("ours-bf16", "league", TINY),
+        pytest.param("ours-bf16", "league", TINY, marks=pytest.mark.slow),
         ("cleanrl", "torch", TINY),
         ("cleanrl-as-is", "torch", TINY),
         ("sb3", "sb3_contrib", TINY),
-        ("sb3", "sb3_contrib", TINY_ENCODER),
+        pytest.param("sb3", "sb3_contrib", TINY_ENCODER, marks=pytest.mark.slow),
         ("pufferlib", "pufferlib", TINY),
         ("sample-factory", "sample_factory", TINY),
     ],

@@ -14,6 +14,7 @@ import league
 from league.envs import Match, registry
 from league.errors import CodeError, LeagueError
 from league.testing import check_game
+from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user
 from tests.helpers.runs import stopping
 from tests.helpers.sizes import TINY
@@ -67,7 +68,7 @@ SOURCES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", cases("random", "np.random.rand", "both", slow=SOURCES))
 def test_global_generators_are_the_matchs(source: str) -> None:
     """It keeps the contract, and the process's generators are left as they were."""
     name = registry.adopt(rolling(SOURCES[source]), source)

@@ -350,7 +350,7 @@ def test_a_submission_plays_without_torch_and_league(
         assert Agent.load(folder).manifest.agent_id == manifest.agent_id
 
 
-@pytest.mark.parametrize("kind", ["mixture", "tuples"])
+@pytest.mark.parametrize("kind", cases("tuples", slow=["mixture"]))
 def test_actions_are_drawn_by_their_probabilities(kind: str, tmp_path: Path) -> None:
     """As often as torch's own draws, and the same with one seed."""
     snapshot = make_agent(tmp_path / "agent", *GAMES[f"guessing {kind}"])

@@ -80,6 +80,7 @@ RUN = (
 )
 
 
+@pytest.mark.slow
 def test_what_is_seen_and_paid_may_be_of_any_scale(tmp_path: Path) -> None:
     stores = {}
     for name, sets in {"plain": (), "moved": ("env.scale=100.0", "env.shift=7.0", "env.paid=0.001")}.items():
