@@ -68,7 +68,8 @@ class KaggleMatch(Match):
     def __init__(self, **options: Any) -> None:
         facts = self._facts = self.source.facts(options)
         self.obs_size, self.obs_range = facts.encoder.obs_size, getattr(facts.encoder, "obs_range", Match.obs_range)
-        self.action, self.imperfect_information = facts.choices.spec, not facts.in_turns
+        self.action = facts.choices.spec
+        self.imperfect_information = getattr(facts.encoder, "imperfect_information", False)
         self._limit = int(facts.env.configuration.episodeSteps)
         self._table = KaggleTable(facts)
         self._swap = 0

@@ -34,9 +34,9 @@ NUMBERED = "numbers"
 class KaggleEncoder(Protocol):
     """Turns observations into arrays and actions into JSON, and remembers nothing. `Encoder(configuration)` makes one.
 
-    It may also have `obs_range`, (0, 1) if left out; `legal(observation)`: a list of the legal actions, or such a list
-    for each part; and `encode_action(action, observation)`, the inverse of `decode`, or None, by which bots are
-    imitated.
+    It may also have `obs_range`, (0, 1) if left out; `imperfect_information`, as of `Match`, False if left out;
+    `legal(observation)`: a list of the legal actions, or such a list for each part; and `encode_action(action,
+    observation)`, the inverse of `decode`, or None, by which bots are imitated.
     """
 
     obs_size: int

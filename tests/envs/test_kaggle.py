@@ -57,6 +57,14 @@ def test_games_keep_the_contract(env: str) -> None:
     check_match_batch(lambda rows, threads: batch_of(env, rows), rows=2, steps=90)
 
 
+@pytest.mark.parametrize(("env", "is_imperfect"), [("rps", True), ("planet_wars", False)])
+def test_an_encoder_says_whether_a_seat_knows_all(env: str, is_imperfect: bool) -> None:
+    """Decisions at once alone bring no magnet: with one Planet Wars is not learned (lab/experiments.md)."""
+    name = games.enter(f"kaggle:{env}")
+    config, _ = games.load_settings("test50k", env=name)
+    assert registry.spec(str(name), {}).imperfect_information == is_imperfect == bool(config.learner.magnet)
+
+
 def match_of(env: str, **options: Any) -> Any:
     """A match of a game, which has not begun."""
     return batch_of(env, 1, **options).matches[0]

@@ -9,6 +9,7 @@ class RpsEncoder:
     """Of 3 to 5 signs."""
 
     obs_range = (-1, 1)
+    imperfect_information = True
 
     def __init__(self, configuration: Any) -> None:
         self.action, self.steps = configuration["signs"], configuration["episodeSteps"]
