@@ -306,19 +306,11 @@ def _add_log_product(total: Floats, left: Floats, right: Floats) -> None:
     np.logaddexp(total, added, out=total)
 
 
-def transitive_part(payoff: Floats) -> Floats:
-    """(N, N): the gradient r_i - r_j that fits the known cells best (least squares; each pair counts once).
-
-    Where all cells are known, r_i is the mean of row i: the transitive part of the Hodge decomposition (Jiang et al.
-    2011, "Statistical ranking and combinatorial Hodge theory"; Balduzzi et al. 2018, section 2.1).
-    """
-    first, second, margin = _met(payoff)
-    strength = _Laplacian(len(payoff), first, second).strength(margin)
-    return np.asarray(strength[:, None] - strength[None, :], np.float64)
-
-
 def cyclic_share(payoff: Floats) -> float:
     """The share in [0, 1] of the known payoffs' squares that no ranking explains: |A - grad r|^2 / |A|^2.
+
+    grad r is the gradient r_i - r_j that fits the known cells best, the transitive part of the Hodge decomposition (Jiang
+    et al. 2011, "Statistical ranking and combinatorial Hodge theory"; Balduzzi et al. 2018, section 2.1).
 
     0: who beats whom follows from one number an agent; 1: rock-paper-scissors. NaN where no pair has met. Chance alone
     makes it larger than 0, see `cyclic_share_by_chance`.
@@ -384,10 +376,6 @@ class _Laplacian:
         _, component = connected_components(laplacian, directed=False)
         null = (component[:, None] == component[None, :]) / np.bincount(component)[component]
         self._inverse = np.asarray(inv(laplacian + null) - null, np.float64)
-
-    def strength(self, margin: Floats) -> Floats:
-        """(N,): r of the gradient r_i - r_j that fits the margins (P,) best."""
-        return np.asarray(self._inverse @ (self._incidence @ margin), np.float64)
 
     def cyclic_share(self, margin: Floats) -> float:
         """What that gradient leaves of the margins' squares (a projection's complement); see `cyclic_share`."""

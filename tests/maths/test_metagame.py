@@ -20,7 +20,6 @@ from league.maths.metagame import (
     cyclic_share,
     cyclic_share_by_chance,
     nash,
-    transitive_part,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -181,17 +180,18 @@ def test_cyclic_share_of_known_games() -> None:
     assert np.isnan(cyclic_share(np.full((3, 3), np.nan)))
 
 
-def test_transitive_part_is_the_row_means_and_with_gaps_least_squares() -> None:
-    """All known: differences of row means (Balduzzi et al. 2018). With gaps: what `lstsq` over the pairs gives."""
+def test_the_cyclic_share_is_what_least_squares_leave() -> None:
+    """All known: of differences of row means (Balduzzi et al. 2018). With gaps: of `lstsq` over the pairs."""
     game = antisymmetric(6, 4)
     means = game.mean(axis=1)
-    assert transitive_part(game) == pytest.approx(means[:, None] - means[None, :])
+    left = game - (means[:, None] - means[None, :])
+    assert cyclic_share(game) == pytest.approx((left**2).sum() / (game**2).sum())
     game[0, 3] = game[3, 0] = game[1, 2] = game[2, 1] = np.nan
     pairs = [(i, j) for i, j in combinations(range(6), 2) if not np.isnan(game[i, j])]
     design = np.array([[float(k == i) - float(k == j) for k in range(6)] for i, j in pairs])
-    best = np.linalg.lstsq(design, np.array([game[pair] for pair in pairs]))[0]
-    fitted = transitive_part(game)
-    assert [fitted[pair] for pair in pairs] == pytest.approx([best[i] - best[j] for i, j in pairs])
+    margin = np.array([game[pair] for pair in pairs])
+    rest = margin - design @ np.linalg.lstsq(design, margin)[0]
+    assert cyclic_share(game) == pytest.approx(rest @ rest / (margin @ margin))
     chain = np.full((3, 3), np.nan)
     chain[0, 1], chain[1, 0], chain[1, 2], chain[2, 1] = 0.9, -0.9, 0.9, -0.9
     assert cyclic_share(chain) == pytest.approx(0.0), "without a loop there is no cycle to see"
