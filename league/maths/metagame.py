@@ -309,8 +309,8 @@ def _add_log_product(total: Floats, left: Floats, right: Floats) -> None:
 def cyclic_share(payoff: Floats) -> float:
     """The share in [0, 1] of the known payoffs' squares that no ranking explains: |A - grad r|^2 / |A|^2.
 
-    grad r is the gradient r_i - r_j that fits the known cells best, the transitive part of the Hodge decomposition (Jiang
-    et al. 2011, "Statistical ranking and combinatorial Hodge theory"; Balduzzi et al. 2018, section 2.1).
+    grad r is the gradient r_i - r_j that fits the known cells best, the transitive part of the Hodge decomposition
+    (Jiang et al. 2011, "Statistical ranking and combinatorial Hodge theory"; Balduzzi et al. 2018, section 2.1).
 
     0: who beats whom follows from one number an agent; 1: rock-paper-scissors. NaN where no pair has met. Chance alone
     makes it larger than 0, see `cyclic_share_by_chance`.
