@@ -25,6 +25,7 @@ def launches(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_play_and_learning_stay_below_their_limits() -> None:
     """The default agent's layers: each part within what it was; a count of one part is that of its pieces."""
     sets = [word for setting in NARROW for word in ("--set", setting)]

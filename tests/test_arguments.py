@@ -22,6 +22,7 @@ from league.gym import MatchEnv, MatchVectorEnv, register
 from league.snapshots import Agent
 from league.types.arguments import KINDS, typed
 from league.zoo import ParallelMatch, TurnMatch
+from tests.helpers.cases import cases
 from tests.helpers.runs import SETS
 
 STRANGE = (None, -1, 2.5, True, [], {}, object(), b"x", [None], "x\0y", "\ud800")
@@ -142,7 +143,7 @@ def test_any_actions_are_a_line_at_most() -> None:
     assert refused_or_taken(alone.step, {}, ["action"]) == refused_or_taken(both.step, {}, ["actions"]) == len(ODD)
 
 
-@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", cases(torch.float64, slow=[torch.bfloat16]))
 def test_another_default_type_of_torch_changes_nothing(kind: torch.dtype, tmp_path: Path) -> None:
     """What is learned is the same, bit for bit, what is loaded plays, and the default is as it was."""
     learned = []

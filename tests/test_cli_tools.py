@@ -228,6 +228,7 @@ def test_doctor_holds_each_library_to_its_versions(unchanged: Path, monkeypatch:
 # Selftest
 
 
+@pytest.mark.slow
 def test_selftest_tells_wrong_answers_from_other_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash that nobody knows is exit code 0, and training is not shown; another game is exit code 1."""
     monkeypatch.setattr(selftest, "STEPS", 512)

@@ -104,6 +104,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(words: tuple[object, ...],
     assert len(Store.open(folder / "runs").runs()) == before
 
 
+@pytest.mark.slow
 def test_a_run_of_a_game_of_yours_is_compared_where_you_named_it(tmp_path: Path) -> None:
     """Its code is opened again by the run; who has not named it gets the line that says so."""
     game = Path(__file__).resolve().parents[2] / "examples" / "units.py"

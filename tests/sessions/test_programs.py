@@ -26,6 +26,7 @@ from league.runtime.cluster import absolute
 from league.snapshots.league_agent import LeagueAgent
 from league.store.store import Store
 from league.testing import check_parts
+from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user
 from tests.helpers.runs import learned, stopping
 from tests.helpers.sizes import TINY
@@ -214,7 +215,7 @@ def test_a_main_py_of_kaggle_plays() -> None:
         league.evaluate("bot:kaggle", "bot:random", games=2, env="matrix", bots="kaggle:main.py")
 
 
-@pytest.mark.parametrize("algorithm", ["PPO", "DQN"])
+@pytest.mark.parametrize("algorithm", cases("PPO", slow=["DQN"]))
 def test_a_model_of_stable_baselines3_plays_as_it_predicts(algorithm: str) -> None:
     sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
     gymnasium = pytest.importorskip("gymnasium")

@@ -305,6 +305,7 @@ def test_ranks_cannot_be_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_rank_that_waits_says_so_and_hears_a_signal(tmp_path: Path) -> None:
     """torch itself waits in silence, for days, and takes no signal."""
     with socket.socket() as free:

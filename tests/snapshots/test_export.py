@@ -238,8 +238,8 @@ def play(snapshot: Path, out: Path, matches: int, most: int) -> Pair:
     return pairs[0]
 
 
-RUNS = [("kuhn", "onnx"), ("kuhn", "submission"), ("guessing tokens", "submission"), ("cards, encoder", "onnx")]
-USUAL = {("cards, encoder", "onnx"): 1, ("guessing tokens", "submission"): 4}
+RUNS = [("kuhn", "onnx"), ("kuhn", "submission"), ("cards, encoder", "onnx")]
+USUAL = {("cards, encoder", "onnx"): 1}
 ALL_RUNS = [("brawl", "onnx"), *((game, "submission") for game in GAMES)]
 
 
@@ -310,7 +310,7 @@ print(json.dumps(played))
 """
 
 
-@pytest.mark.parametrize(("agent", "name"), [("plain", "out"), ("plain", "out.zip"), ("cards", "out.zip")])
+@pytest.mark.parametrize(("agent", "name"), cases(("plain", "out"), ("plain", "out.zip"), slow=[("cards", "out.zip")]))
 def test_a_submission_plays_without_torch_and_league(
     agent: str, name: str, made: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from league.training import evaluating
 from league.training.evaluating import ALLOWANCE
 from league.training.ladder import FIRST_ROW
 from league.types import MatchResult
+from tests.helpers.cases import cases
 from tests.helpers.runs import Notes
 from tests.helpers.sizes import TINY
 
@@ -39,7 +40,7 @@ def evaluated(store: Store) -> dict[int, list[MatchResult]]:
     return found
 
 
-@pytest.mark.parametrize(("env", "share"), [("matrix", 0.0), ("matrix", 0.5), ("brawl", 1.0)])
+@pytest.mark.parametrize(("env", "share"), cases(("matrix", 0.5), ("brawl", 1.0), slow=[("matrix", 0.0)]))
 def test_evaluations_never_take_more_than_their_share(tmp_path: Path, env: str, share: float) -> None:
     met, spent = evaluated(train(tmp_path, f"run.evaluate_share={share}", env=env)), 0
     assert list(met) == ([0, 160, 320, 480, 640] if share else [0])
