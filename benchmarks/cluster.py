@@ -157,7 +157,7 @@ def task_of(source: Path, games: int) -> dict[str, float]:
     where = {"env": None, "bots": None, "policy": None, "device": "cpu", "store": str(source)}
     meeting = enter([], [RUN], 4, True, where=Where(**where, say=None))[1]
     agents = [named.label for named in meeting.sides]
-    actor, places = PlayerActor(os.getcwd(), agents, where), round_robin(len(agents))
+    actor, places = PlayerActor(os.getcwd(), {}, agents, where), round_robin(len(agents))
     pairings = [(a, b, games, seed) for seed, (a, b) in enumerate(places)]
     actor.play(pairings[:1], "t", 0, False)
     part, started = pairings[::PARTS], time.perf_counter()

@@ -27,7 +27,7 @@ from league.store.store import Store
 class Courier(ClusterActor):
     """The folders of a league where they are seen, by what `Bucket` calls of a file system of fsspec.
 
-    A lock at the bucket is one of the folder, which this actor's process holds.
+    A lock at the bucket is one of the folder, which this actor's process holds for the learner's machine.
 
     folder: as of `ClusterActor`.
     store: the store's.
@@ -64,7 +64,7 @@ class Courier(ClusterActor):
         """Writes a file, whole and synced when this returns; of a lock, takes it where the mode is `create`."""
         if is_lock_at(path[1:]):
             if mode == "create":
-                self._hold(path)
+                self._hold(path, data.partition(b"\n")[0].decode(errors="replace").partition("@")[2])
             if path in self._locks:
                 self._locks[path] = self._locks[path][0], data, time.time()
             return
@@ -92,7 +92,7 @@ class Courier(ClusterActor):
         for path in list(self._locks):
             self.rm_file(path)
 
-    def _hold(self, path: str) -> None:
+    def _hold(self, path: str, host: str) -> None:
         if path in self._locks:
             raise FileExistsError(path)
         lock = self._store / path[1:]
@@ -100,7 +100,7 @@ class Courier(ClusterActor):
             self._folder(lock.parent.name)
         with ExitStack() as stack:
             try:
-                stack.enter_context(locks.held(lock))
+                stack.enter_context(locks.held(lock, host=host))
             except locks.LockHeld:
                 raise FileExistsError(path) from None
             self._locks[path] = stack.pop_all(), b"", 0.0

@@ -90,8 +90,13 @@ def alone(run: str, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
-    """Holds a lock; `wait`: seconds for another process to let go of it.
+def held(lock: Path, wait: float = LOOK_SECONDS, host: str = "") -> Iterator[None]:
+    """Holds a lock.
+
+    Args:
+        lock: its path.
+        wait: seconds for another process to let go of it.
+        host: the machine that it is held for; empty: this one.
 
     Raises:
         LockHeld: another process holds it.
@@ -100,7 +105,7 @@ def held(lock: Path, wait: float = LOOK_SECONDS) -> Iterator[None]:
     deadline, there = time.monotonic() + wait, _elsewhere(lock)
     while True:
         try:
-            made = _made(lock)
+            made = _made(lock, _named(host) or this_host())
             break
         except LockHeld:
             if time.monotonic() > deadline:
@@ -237,10 +242,10 @@ def _host_of(file: Path) -> str | None:
         os.close(descriptor)
 
 
-def _made(lock: Path) -> tuple[Path, int]:
+def _made(lock: Path, host: str) -> tuple[Path, int]:
     """Makes the file of a lock that no living process has, and removes those of the dead."""
     _dead(lock)
-    name = f"{lock.name}-{_digest(_BOOT)}-{_digest(_MACHINE)}-{secrets.token_hex(4)}@{this_host()}"
+    name = f"{lock.name}-{_digest(_BOOT)}-{_digest(_MACHINE)}-{secrets.token_hex(4)}@{host}"
     path = lock.with_name(name)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     try:
@@ -301,7 +306,11 @@ def _beat_of(file: Path) -> int | None:
 
 def this_host() -> str:
     """This machine's name in the files of its locks."""
-    return re.sub(r"[^\w.-]", "_", platform.node(), flags=re.ASCII)[:64]
+    return _named(platform.node())
+
+
+def _named(host: str) -> str:
+    return re.sub(r"[^\w.-]", "_", host, flags=re.ASCII)[:64]
 
 
 def _digest(text: str) -> str:

@@ -233,7 +233,7 @@ class _Fake:
 def test_a_new_store_in_which_another_process_writes_stays(tmp_path: Path) -> None:
     store = tmp_path / "s"
     with cluster.nonce_in(store) as nonce:
-        assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), nonce, {}) == []
+        assert cluster.nodes_of(_Fake(lambda: (store / "theirs").mkdir()), nonce) == []
     assert [path.name for path in store.iterdir()] == ["theirs"]
     (store / ".nonce-old").write_text("")  # of a process that was killed
     os.utime(store / ".nonce-old", (0, 0))
@@ -267,7 +267,7 @@ def test_finished_learners_are_skipped(tmp_path: Path) -> None:
     assert train(tmp_path, path=path, learner="main")[0].status == "finished"
     store = tmp_path / "league.duckdb"
     words = {"store": str(tmp_path), "device": "cpu", "overrides": []}
-    again = json.loads(sessions.LearnerActor(os.getcwd()).train("L.main", "", words, {}))["result"]
+    again = json.loads(sessions.LearnerActor(os.getcwd(), {}).train("L.main", "", words, {}))["result"]
     assert (again["status"], again["steps"]) == ("finished", 896)
     for result in (train(tmp_path, path=path, on="local")[0], league.resume("L", steps=1024, on="local", store=store)):
         steps = result.learners[0].steps

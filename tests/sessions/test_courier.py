@@ -22,7 +22,7 @@ from league.sessions.courier import Courier
 from league.sessions.folders import ask_to_stop
 from league.sessions.leagues import written
 from league.store.carried import STOP
-from league.store.locks import LOCK, alone, is_held
+from league.store.locks import LOCK, alone, holder, is_held
 from league.store.store import Store
 from tests.sessions.test_leagues import LEAGUE, SETS, train, write
 
@@ -89,7 +89,7 @@ def carry_on(store: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> dict
     """What a learner's actor answers; the store's path leads nowhere for it."""
     monkeypatch.setattr(ray, "get_actor", lambda _: calls)
     words = {"device": "cpu", "overrides": [], "store": str(store / "unseen")}
-    answer: dict[str, Any] = json.loads(LearnerActor(os.getcwd()).train(RUN, "", words, TOLD))
+    answer: dict[str, Any] = json.loads(LearnerActor(os.getcwd(), {}).train(RUN, "", words, TOLD))
     return answer
 
 
@@ -113,8 +113,9 @@ def test_a_node_that_dies_while_it_sends_loses_and_doubles_nothing(
 def test_the_couriers_locks_are_the_folders(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An actor that begins again ends that of its earlier try; another process's remains."""
     courier, lock = courier_of(begun), f"/{RUN}/{LOCK}"
-    courier.pipe_file(lock, b"old", mode="create")
-    assert is_held(begun / RUN / LOCK) and courier.cat_file(lock) == b"old"
+    courier.pipe_file(lock, b"lock@its_node\ncopy", mode="create")
+    assert is_held(begun / RUN / LOCK) and courier.cat_file(lock) == b"lock@its_node\ncopy"
+    assert holder(begun / RUN / LOCK) == "its_node", "`league runs` shows where it trains"
     assert [lock in courier.find(root, detail=True) for root in ("", f"/{RUN}", "/L")] == [True, True, False]
     with pytest.raises(FileExistsError):
         courier.pipe_file(lock, b"new", mode="create")
