@@ -321,11 +321,11 @@ SMALL = (
 )
 
 
-@pytest.mark.parametrize("env", ["connectx", "hungry_geese"])
+@pytest.mark.parametrize("env", cases("connectx", "hungry_geese", slow=["planet_wars"]))
 def test_kaggle_runs_a_submission(env: str) -> None:
     """`main.py` plays by Kaggle's own runner to the end, in both seats, without torch and league."""
     encode = ("--encode", str(GEESE)) if env == "hungry_geese" else ()
-    opponents = ("random", "negamax") if env == "connectx" else ("random", "greedy")
+    opponents = "random", {"connectx": "negamax", "planet_wars": "nearest_enemy", "hungry_geese": "greedy"}[env]
     done = call("train", "--env", f"kaggle:{env}", *encode, "--run", "it", *SMALL, "--quiet")
     assert done.code == 0, done.err
     done = call("export", "it", "out", "--format", "submission")
