@@ -5,6 +5,7 @@ from __future__ import annotations
 if __name__ == "cli":
     raise ImportError("import league.cli, not cli")
 
+import faulthandler
 import os
 import sys
 from typing import Annotated, Any, NoReturn
@@ -17,7 +18,7 @@ from league.commands.options import app
 from league.errors import Interrupted, LeagueError, UsageError, as_known, described, strays_told
 from league.printing import flush, say, show, streams
 from league.runtime.functions import functions_kept
-from league.runtime.signals import BROKEN_OFF, end_soon, interrupt, on_signal
+from league.runtime.signals import broken_off, end_soon, interrupt, on_signal
 
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
@@ -81,11 +82,12 @@ def main() -> None:
 
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
+    faulthandler.enable(2)  # where compiled code crashes, the line that called it is shown
     try:
         with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})), strays_told(say):
             _run(received)
     except Interrupted as error:  # before the command began, or after its end
-        say(BROKEN_OFF)
+        say(broken_off(error.number))
         sys.exit(128 + error.number)
     except SystemExit as error:
         end_soon(error.code if isinstance(error.code, int) else 0, say)
@@ -107,7 +109,7 @@ def _run(received: list[int]) -> NoReturn:
         sys.exit(1)
     except BaseException as error:
         if received:  # whatever it became on its way: a library may wrap it
-            say(BROKEN_OFF)
+            say(broken_off(received[0], error))
             sys.exit(128 + received[0])
         known = as_known(error)
         if known is None:

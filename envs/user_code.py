@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 
 from league.errors import CodeError, LeagueError, described, is_signal, users_line
+from league.runtime.functions import RELIED_ON, put_back
 from league.runtime.process import draws_kept, settings_kept
 
 
@@ -17,6 +18,7 @@ def process_kept(*, may_draw: bool = False) -> Iterator[None]:
     """As `failing`, of errors that stay what they are."""
     with settings_kept(), nullcontext() if may_draw else draws_kept(), redirect_stdout(sys.stderr):
         yield
+        put_back(but=RELIED_ON)  # those of Python, which each line of ours may call
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from league.arena.games import need_game
 from league.envs import registry
 from league.errors import UsageError, shown
 from league.types import BoolArray
-from league.types.arguments import typed
+from league.types.arguments import door, typed
 
 Seat = Literal[0, 1, "random"]
 Info = dict[str, Any]
@@ -52,7 +52,7 @@ class MatchEnv(gymnasium.Env[Any, Any]):
 
     metadata = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, what gymnasium.make reads; an instance has its own
 
-    @typed
+    @door
     def __init__(
         self,
         game: object,
@@ -130,7 +130,7 @@ class MatchVectorEnv(VectorEnv[Any, Any, npt.NDArray[Any]]):
 
     metadata = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012, what Gymnasium reads; an instance has its own
 
-    @typed
+    @door
     def __init__(
         self,
         game: object,

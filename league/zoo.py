@@ -16,7 +16,7 @@ from league.arena.duel import Matches, flat_actions, generator
 from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest, quoted, shown
 from league.types import SEATS, ActionSpec, Mask, MatchBatch, ends_of
-from league.types.arguments import typed
+from league.types.arguments import door, typed
 
 try:
     from pettingzoo import AECEnv, ParallelEnv
@@ -45,7 +45,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         UsageError: an argument, or later an action, breaks its rule.
     """
 
-    @typed
+    @door
     def __init__(
         self,
         game: object,
@@ -155,7 +155,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         UsageError: an argument, or later an action, breaks its rule.
     """
 
-    @typed
+    @door
     def __init__(
         self,
         game: str,

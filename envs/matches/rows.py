@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
+import pickle
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -35,7 +35,7 @@ from league.envs.matches.row import (
 )
 from league.envs.matches.surroundings import Around, RandomPlay, seed_globals
 from league.errors import LeagueError, quoted, users_line
-from league.runtime.process import StepKept
+from league.runtime.process import StepKept, draws
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
 if TYPE_CHECKING:
@@ -407,17 +407,14 @@ def look_around(make: Callable[[], Match], folder: Path | None) -> RandomPlay:
     for place in (None, folder):
         with Around(RandomPlay(True, place)), suppress(FileNotFoundError):
             seed_globals(SEED)
-            before = random.getstate(), np.random.get_state()
+            before = pickle.dumps(draws())
             try:
                 _try_out(make)
             except FileNotFoundError:
                 raise
             except Exception:  # told where it is played
                 return RandomPlay(True, place)
-            is_drawn = random.getstate() != before[0] or any(
-                not np.array_equal(x, y) for x, y in zip(np.random.get_state(), before[1], strict=True)
-            )
-            return RandomPlay(is_drawn, place)
+            return RandomPlay(pickle.dumps(draws()) != before, place)
     return NOTHING
 
 

@@ -1,6 +1,6 @@
 """What a match in plain Python finds around it: global generators that follow from its seed, and its own files.
 
-`random` and the functions of `numpy.random` belong to the process, and a relative path to the folder in which it was
+`random`, the functions of `numpy.random` and torch's belong to the process, and a relative path to the folder in which it was
 started. A game that uses either would play differently when its matches are played again, in another process or from
 another folder.
 """
@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from league.runtime.process import draws
+
 Value = TypeVar("Value")
 
 
@@ -25,7 +27,7 @@ class RandomPlay:
     """What random play of a game showed."""
 
     draws: bool = False
-    """Whether it draws from `random` or `numpy.random`."""
+    """Whether it draws from `random`, `numpy.random` or torch."""
     folder: Path | None = None
     """Where its relative paths lead; None: they lead nowhere else than the process's, or it has none."""
 
@@ -42,7 +44,7 @@ class Around:
 
     def __enter__(self) -> None:
         if self._found.draws:
-            self._outer += [random.getstate(), np.random.get_state()]
+            self._outer.append(draws())
         if self._found.folder is not None:
             self._outer.append(os.getcwd())
             os.chdir(self._found.folder)
@@ -51,14 +53,16 @@ class Around:
         if self._found.folder is not None:
             os.chdir(self._outer.pop())
         if self._found.draws:
-            np.random.set_state(self._outer.pop())
-            random.setstate(self._outer.pop())
+            for put_back, state in self._outer.pop():
+                put_back(state)
 
 
 def seed_globals(seed: int) -> None:
-    """Seeds Python's global generator with 64 bits, and NumPy's with the upper half of them, which is faster."""
+    """Seeds Python's and torch's global generators with 64 bits, NumPy's with the upper half, which is faster."""
     random.seed(seed)
     np.random.seed(seed >> 32)
+    if hasattr(torch := sys.modules.get("torch"), "default_generator"):  # it may be half imported
+        torch.default_generator.manual_seed(seed)  # type: ignore[union-attr]
 
 
 def alike(call: Callable[[], Value], folder: Path | None) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -30,17 +30,21 @@ def note_functions() -> None:
             _functions[name] = found, dict(vars(found))
 
 
-def _put_back() -> list[str]:
-    """Puts back functions in whose place code of users has put None or its own; returns their names."""
+def put_back(but: Collection[str] = ()) -> list[str]:
+    """Puts back functions in whose place code of users has put its own, or nothing that works; returns their names.
+
+    but: modules and classes that are left as they are.
+    """
     changed = []
     for name, (found, then) in _functions.items():
+        if name in but:
+            continue
         for word, now in vars(found).copy().items():
             was = then.get(word, _functions)
             if now is was:
                 continue
-            is_odd = now is None or (isinstance(now, FunctionType) and is_users("", now.__code__.co_filename))
             hides = was is _functions and any(word in vars(kind) for kind in getattr(found, "__mro__", ())[1:])
-            if not is_odd or not (callable(was) or word.startswith("__") or hides):
+            if not _is_odd(now) or not (callable(was) or hides):
                 continue
             changed.append(f"{name}.{word}")
             if hides:
@@ -50,9 +54,17 @@ def _put_back() -> list[str]:
     return changed
 
 
+def _is_odd(now: Any) -> bool:
+    """Whether it is no other library's: of a user, or of Python itself."""
+    if isinstance(now, FunctionType):
+        return is_users("", now.__code__.co_filename)
+    home = str(getattr(now, "__module__", None) or type(now).__module__)
+    return home in ("builtins", "functools") or is_users(home, getattr(sys.modules.get(home), "__file__", None) or "")
+
+
 def blamed(error: BaseException) -> CodeError | None:
     """An error as one that follows from functions that code of users has replaced; None where it has replaced none."""
-    return changed_error(changed, error) if (changed := _put_back()) else None
+    return changed_error(changed, error) if (changed := put_back()) else None
 
 
 def changed_error(changed: Sequence[str], error: BaseException) -> CodeError:
@@ -79,6 +91,6 @@ def functions_kept() -> Iterator[None]:
             raise known from error
         raise
     else:
-        _put_back()
+        put_back()
     finally:
         _functions.update(outer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 import locale
+import logging
 import os
 import random
 import resource
@@ -29,11 +30,23 @@ ATTRIBUTES = {
         *("argv", "unraisablehook", "displayhook", "breakpointhook", "platform", "executable", "version_info"),
         *("maxsize", "byteorder", "dont_write_bytecode", "pycache_prefix"),
     ),
+    "asyncio.events": ("_event_loop_policy",),
     "os": ("path", "name", "sep", "linesep", "pathsep", "altsep", "curdir", "devnull"),
     "torch.backends.mkldnn": ("enabled",),
     "torch.backends.cudnn": ("enabled", "deterministic", "benchmark"),
 }
 """Of a module what is compared and put back as it is."""
+FUNCTIONS = (
+    *(("sys", f"get{name}", f"set{name}") for name in ("trace", "profile", "_int_max_str_digits", "switchinterval")),
+    *(("threading", f"get{name}", f"set{name}") for name in ("trace", "profile")),
+    ("threading", "stack_size", "stack_size"),
+    ("socket", "getdefaulttimeout", "setdefaulttimeout"),
+    ("torch", "is_warn_always_enabled", "set_warn_always"),
+    ("torch", "is_anomaly_enabled", "set_anomaly_enabled"),
+    ("torch._C", "_is_multithreading_enabled", "_set_multithreading_enabled"),
+    ("torch.multiprocessing", "get_sharing_strategy", "set_sharing_strategy"),
+)
+"""Of a module what gives a setting, and what sets it."""
 STREAMS = ("stdin", "stdout", "stderr")
 NEEDED = {
     *("sys.setrecursionlimit", "sys.modules", "sys.path, its finders or hooks", "the working folder"),
@@ -53,7 +66,7 @@ def settings_kept() -> Iterator[None]:
     """Within it code of users may change settings of the process; at its end they are as before.
 
     These are those of `StepKept`, `ATTRIBUTES`, the streams and the descriptors 0 to 2, the handlers of signals, the
-    environment, the locale, warnings, NumPy's errors and the garbage collector. What code adds to where modules are
+    environment, the locale, warnings, logging, NumPy's errors and the garbage collector. What code adds to where modules are
     looked for stays. Takes some 0.4 ms.
 
     Raises:
@@ -72,12 +85,8 @@ def settings_kept() -> Iterator[None]:
         _put_back(before)
 
 
-@contextmanager
-def draws_kept() -> Iterator[None]:
-    """Within it code may seed the global generators of Python, NumPy and torch, which are as before at its end.
-
-    A GPU's are kept where torch uses one already.
-    """
+def draws() -> list[tuple[Callable[[Any], object], Any]]:
+    """Of each global generator of Python, NumPy and torch's CPU what sets its state, and that state."""
     numpy: Any = _MODULES.get("numpy")
     torch: Any = _MODULES.get("torch")
     states: list[tuple[Callable[[Any], object], Any]] = [(random.setstate, random.getstate())]
@@ -85,6 +94,17 @@ def draws_kept() -> Iterator[None]:
         states.append((numpy.random.set_state, numpy.random.get_state()))
     if hasattr(torch, "set_rng_state"):
         states.append((torch.set_rng_state, torch.get_rng_state()))
+    return states
+
+
+@contextmanager
+def draws_kept() -> Iterator[None]:
+    """Within it code may seed the global generators of `draws`, which are as before at its end.
+
+    A GPU's are kept where torch uses one already.
+    """
+    torch: Any = _MODULES.get("torch")
+    states = draws()
     if hasattr(torch, "cuda") and torch.cuda.is_initialized():
         states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
     try:
@@ -136,11 +156,12 @@ def _settings() -> list[Setting]:
         ("sys.modules", _MODULES.copy, _set_modules),
         *_attributes(),
         *((f"sys.{name}", partial(_stream, name), partial(_set_stream, name)) for name in STREAMS),
-        ("sys.settrace", sys.gettrace, sys.settrace),
-        ("sys.setprofile", sys.getprofile, sys.setprofile),
-        ("sys.set_int_max_str_digits", sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-        ("threading.stack_size", threading.stack_size, threading.stack_size),
-        ("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
+        *(
+            (f"{place}.{put}", getattr(module, get), getattr(module, put))
+            for place, get, put in FUNCTIONS
+            if hasattr(module := _MODULES.get(place), get) and hasattr(module, put)  # it may be half imported
+        ),
+        ("logging", _logging, _set_logging),
         ("os.umask", _umask, os.umask),
         ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
         ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
@@ -154,11 +175,17 @@ def _settings() -> list[Setting]:
         shown = lambda options: numpy.set_printoptions(**options)  # noqa: E731
         found.append(("numpy.set_printoptions", numpy.get_printoptions, shown))
     torch: Any = _MODULES.get("torch")
-    if hasattr(torch, "set_anomaly_enabled"):
-        found.append(("torch.set_anomaly_enabled", torch.is_anomaly_enabled, torch.set_anomaly_enabled))
-    socket: Any = _MODULES.get("socket")
-    if hasattr(socket, "setdefaulttimeout"):
-        found.append(("socket.setdefaulttimeout", socket.getdefaulttimeout, socket.setdefaulttimeout))
+    if hasattr(torch, "set_autocast_dtype"):
+        types = partial(torch.get_autocast_dtype, "cpu"), partial(torch.set_autocast_dtype, "cpu")
+        found += [("torch.set_autocast_dtype", *types), ("torch.set_flush_denormal", _flushes, torch.set_flush_denormal)]
+    pool: Any = _MODULES.get("multiprocessing")
+    if hasattr(pool, "set_start_method"):
+        ways = partial(pool.get_start_method, allow_none=True), partial(pool.set_start_method, force=True)
+        found.append(("multiprocessing.set_start_method", *ways))
+    decimal: Any = _MODULES.get("decimal")
+    if hasattr(decimal, "setcontext"):
+        context = lambda: decimal.getcontext().__reduce__()  # noqa: E731
+        found.append(("decimal.setcontext", context, lambda then: decimal.setcontext(then[0](*then[1]))))
     if threading.current_thread() is threading.main_thread():
         found.append(("signal.signal", lambda: [*map(signal.getsignal, _HANDLED)], _set_handlers))
     found.append(("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)))  # it may raise
@@ -367,6 +394,20 @@ def _set_modules(modules: dict[str, Any]) -> bool:
     sys.modules = _MODULES
     _MODULES.update(lost)
     return bool(lost)
+
+
+def _logging() -> tuple[Any, ...]:
+    return logging.root.manager.disable, logging.root.level, [*logging.root.handlers]
+
+
+def _set_logging(then: tuple[Any, ...]) -> None:
+    logging.root.manager.disable, level, logging.root.handlers[:] = then
+    logging.root.setLevel(level)
+
+
+def _flushes() -> bool:
+    """Whether the processor takes numbers near 0 for 0."""
+    return not sys.float_info.min / 2
 
 
 def _umask() -> int:

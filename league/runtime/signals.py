@@ -12,18 +12,18 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from league.errors import Interrupted
+from league.errors import Interrupted, users_line
 
 END_SECONDS = 30.0
 """For threads and processes that go on after a command's end."""
 MOST_NAMED = 3
 """Settings that an error names."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-KILLING = (signal.SIGALRM, signal.SIGXCPU)
-"""Those of timers and limits that code of a user may set; one that nothing handles is taken for an ending one."""
+_NOT_KILLING = "KILL STOP QUIT CHLD CONT URG WINCH TSTP TTIN TTOU SEGV BUS FPE ILL ABRT"
+KILLING = signal.valid_signals() - {getattr(signal, f"SIG{name}", 0) for name in _NOT_KILLING.split()}
+"""Those of timers, limits and code of a user; one that nothing handles would kill, and is taken for an ending one."""
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 """A progress bar hides it."""
-BROKEN_OFF = "interrupted; what was stored before is kept"
 _innermost: list[int] = []
 """The signals that the innermost `on_signal` has received."""
 
@@ -63,7 +63,7 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
         first(number)
 
     wanted = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-    wanted += [number for number in KILLING if signal.getsignal(number) is signal.SIG_DFL]
+    wanted += [number for number in KILLING.difference(ENDING) if signal.getsignal(number) is signal.SIG_DFL]
     previous = {number: signal.signal(number, handle) for number in wanted}
     _innermost = received
     try:
@@ -89,6 +89,13 @@ def put_off() -> Iterator[None]:
         signal.raise_signal(received[0])
 
 
+def broken_off(number: int, error: BaseException | None = None) -> str:
+    """What is said of a command that a signal has broken off, with the line of a user's code at which it arrived."""
+    where = users_line(error) if error is not None and number not in ENDING else ""
+    by = "" if number in ENDING else f" by signal {number}, {signal.strsignal(number)}{where and f', at {where}'}"
+    return f"interrupted{by}; what was stored before is kept"
+
+
 def interrupt(number: int) -> None:
     """For `on_signal`: interrupts the running command.
 
@@ -101,7 +108,7 @@ def interrupt(number: int) -> None:
     frame = sys._getframe()
     while frame := frame.f_back:  # type: ignore[assignment]  # None ends it
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            os.write(2, f"{BROKEN_OFF}\n".encode())
+            os.write(2, f"{broken_off(number)}\n".encode())
             os._exit(128 + number)
     raise Interrupted(number)
 

@@ -21,6 +21,7 @@ from league.errors import DEFAULT_STORE, LeagueError, UsageError, command
 from league.play import randomness
 from league.play.summaries import Summary
 from league.pool.pool import Pool
+from league.runtime.functions import functions_kept
 from league.runtime.process import draws_kept
 from league.runtime.signals import on_signal
 from league.sessions import custom_loop
@@ -117,6 +118,7 @@ class Trainer:
         trainer._open(Call(**given, resumes=run, run=name, is_custom_loop=True))
         return trainer
 
+    @functions_kept()
     @draws_kept()
     def _open(self, call: Call) -> None:
         self._is_open = self._is_broken = self._is_acting = False
@@ -375,6 +377,7 @@ class Trainer:
             warnings.warn(f"run={self.run}: its trainer was never closed; it is now", ResourceWarning, stacklevel=2)
             self.close()
 
+    @functions_kept()
     @draws_kept()
     def _close(self, status: RunStatus) -> TrainResult:
         training = self._training
@@ -422,7 +425,7 @@ class Trainer:
         device, self._is_acting = training.run.device, True
         with on_signal(self._note) as received:
             try:
-                with chdir(self._folder), draws_kept():
+                with functions_kept(), chdir(self._folder), draws_kept():
                     randomness.set_state(self._generators, device)
                     with training.errors_told():
                         yield training
