@@ -7,6 +7,7 @@ if __name__ == "cli":
 
 import faulthandler
 import os
+import signal
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -83,6 +84,7 @@ def main() -> None:
     A signal to end breaks a command off: one line, and 128 + its number as the exit code. Training handles it itself.
     """
     faulthandler.enable(2)  # where compiled code crashes, the line that called it is shown
+    faulthandler.register(signal.SIGQUIT, 2, all_threads=False, chain=True)
     try:
         with on_signal(interrupt) as received, streams(data_alone=bool(JSON_ONLY & {*sys.argv})), strays_told(say):
             _run(received)

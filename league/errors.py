@@ -371,25 +371,19 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     """Within it what a user's code raises in a thread, or as an object is let go of, is a line, each place once.
 
-    So is what it raises as the process ends, and `os._exit` in it is a `SystemExit`, which can be caught. A warning is
-    a line, too, but for one that arises in league: a check refuses the value, or it is nobody's concern.
+    So is what it raises as the process ends. `os._exit`, `os.abort` and `os.exec...` are a `SystemExit` there. A
+    warning is a line, too, but for one that arises in league: a check refuses the value, or it is nobody's concern.
     """
     usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
-    leave, abort, process = os._exit, os.abort, os.getpid()
+    process, leaving = os.getpid(), {name: getattr(os, name) for name in ("_exit", "abort", "execv", "execve")}
 
-    def abort_caught() -> None:
-        caller = sys._getframe(1)
-        if os.getpid() == process and is_users(str(caller.f_globals.get("__name__")), caller.f_code.co_filename):
-            raise SystemExit("os.abort")
-        abort()
-
-    def exit_caught(status: int) -> None:
+    def caught(name: str, *given: Any) -> Any:
         caller = sys._getframe().f_back
         if caller is None:  # Python calls it as the process ends
             return
-        if os.getpid() == process and is_users(str(caller.f_globals.get("__name__")), caller.f_code.co_filename):
-            raise SystemExit(status)
-        leave(status)
+        if os.getpid() == process and str(caller.f_globals.get("__name__")).partition(".")[0] != "league":
+            raise SystemExit(f"os.{name}({', '.join(map(repr, given))})"[:MAX_MESSAGE])
+        leaving[name](*given)
 
     def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
         line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
@@ -409,12 +403,11 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     shows, warnings.showwarning = warnings.showwarning, warned  # type: ignore[assignment]  # as Python calls it
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
-    os._exit = exit_caught  # type: ignore[assignment]  # it returns as Python ends
-    os.abort = abort_caught  # type: ignore[assignment]
+    vars(os).update({name: partial(caught, name) for name in leaving})
     try:
         yield
     finally:
         threading.excepthook, sys.unraisablehook = usual
         warnings.showwarning = shows
-        os._exit, os.abort = leave, abort
+        vars(os).update(leaving)
         atexit.register(setattr, sys, "unraisablehook", hook)  # the last that is registered is called first

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -33,9 +32,9 @@ from league.envs.matches.row import (
     generator_to_json,
     next_seed,
 )
-from league.envs.matches.surroundings import Around, RandomPlay, seed_globals
+from league.envs.matches.surroundings import Around, RandomPlay, next_draws, seed_globals
 from league.errors import LeagueError, quoted, users_line
-from league.runtime.process import StepKept, draws
+from league.runtime.process import StepKept
 from league.types import DRAW, EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
 if TYPE_CHECKING:
@@ -407,14 +406,15 @@ def look_around(make: Callable[[], Match], folder: Path | None) -> RandomPlay:
     for place in (None, folder):
         with Around(RandomPlay(True, place)), suppress(FileNotFoundError):
             seed_globals(SEED)
-            before = pickle.dumps(draws())
+            undrawn = next_draws()
+            seed_globals(SEED)
             try:
                 _try_out(make)
             except FileNotFoundError:
                 raise
             except Exception:  # told where it is played
                 return RandomPlay(True, place)
-            return RandomPlay(pickle.dumps(draws()) != before, place)
+            return RandomPlay(next_draws() != undrawn, place)
     return NOTHING
 
 

@@ -1,8 +1,8 @@
 """What a match in plain Python finds around it: global generators that follow from its seed, and its own files.
 
-`random`, the functions of `numpy.random` and torch's belong to the process, and a relative path to the folder in which it was
-started. A game that uses either would play differently when its matches are played again, in another process or from
-another folder.
+`random`, the functions of `numpy.random` and of torch belong to the process, and a relative path to the folder in
+which it was started. A game that uses either would play differently when its matches are played again, in another
+process or from another folder.
 """
 
 from __future__ import annotations
@@ -61,8 +61,16 @@ def seed_globals(seed: int) -> None:
     """Seeds Python's and torch's global generators with 64 bits, NumPy's with the upper half, which is faster."""
     random.seed(seed)
     np.random.seed(seed >> 32)
-    if hasattr(torch := sys.modules.get("torch"), "default_generator"):  # it may be half imported
-        torch.default_generator.manual_seed(seed)  # type: ignore[union-attr]
+    torch: Any = sys.modules.get("torch")
+    if hasattr(torch, "default_generator"):  # it may be half imported
+        torch.default_generator.manual_seed(seed)
+
+
+def next_draws() -> tuple[float, ...]:
+    """What each global generator gives next."""
+    torch: Any = sys.modules.get("torch")
+    drawn = (random.random(), np.random.random())
+    return (*drawn, float(torch.rand(()))) if hasattr(torch, "default_generator") else drawn
 
 
 def alike(call: Callable[[], Value], folder: Path | None) -> Value:

@@ -66,8 +66,8 @@ def settings_kept() -> Iterator[None]:
     """Within it code of users may change settings of the process; at its end they are as before.
 
     These are those of `StepKept`, `ATTRIBUTES`, the streams and the descriptors 0 to 2, the handlers of signals, the
-    environment, the locale, warnings, logging, NumPy's errors and the garbage collector. What code adds to where modules are
-    looked for stays. Takes some 0.4 ms.
+    environment, the locale, warnings, logging, NumPy's errors and the garbage collector. What code adds to where
+    modules are looked for stays. Takes some 0.4 ms.
 
     Raises:
         CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
@@ -174,10 +174,6 @@ def _settings() -> list[Setting]:
         found.append(("numpy.seterr", numpy.geterr, lambda kinds: numpy.seterr(**kinds)))
         shown = lambda options: numpy.set_printoptions(**options)  # noqa: E731
         found.append(("numpy.set_printoptions", numpy.get_printoptions, shown))
-    torch: Any = _MODULES.get("torch")
-    if hasattr(torch, "set_autocast_dtype"):
-        types = partial(torch.get_autocast_dtype, "cpu"), partial(torch.set_autocast_dtype, "cpu")
-        found += [("torch.set_autocast_dtype", *types), ("torch.set_flush_denormal", _flushes, torch.set_flush_denormal)]
     pool: Any = _MODULES.get("multiprocessing")
     if hasattr(pool, "set_start_method"):
         ways = partial(pool.get_start_method, allow_none=True), partial(pool.set_start_method, force=True)
@@ -243,7 +239,10 @@ def _of_a_step(with_torch: bool) -> list[Setting]:
     found += [("sys.path, its finders or hooks", _places, _set_places), ("hooks of exceptions", _hooks, _set_hooks)]
     if with_torch:
         torch: Any = _MODULES["torch"]
+        types = partial(torch.get_autocast_dtype, "cpu"), partial(torch.set_autocast_dtype, "cpu")
         found += [
+            ("torch.set_autocast_dtype", *types),
+            ("torch.set_flush_denormal", _flushes, torch.set_flush_denormal),
             ("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
             ("torch.set_default_device", _device, torch.set_default_device),
             ("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads),
