@@ -144,7 +144,10 @@ def read(kind: type[Model], path: Path) -> Model | None:
         content = from_json(data)
         number = content.get("format", FORMAT) if isinstance(content, dict) else FORMAT
         if number == FORMAT or type(number) is not int:
-            return kind.model_validate_json(data)
+            found = kind.model_validate_json(data)
+            if lacking := kind.model_fields.keys() - found.model_fields_set:  # each is written
+                raise ValueError(f"{', '.join(sorted(lacking))}: is missing")
+            return found
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise StoreError(f"{path}: damaged ({'.'.join(map(str, first['loc']))}: {first['msg']})") from None

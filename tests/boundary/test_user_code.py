@@ -1,9 +1,13 @@
 """An exception of a user's code is one line with its file and line, exit code 1, and the run is saved; what the code
 does to the process is put back, or refused by name."""
 
+import asyncio
+import decimal
 import inspect
 import json
 import locale
+import logging
+import multiprocessing
 import os
 import random
 import re
@@ -13,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from itertools import product
 from pathlib import Path
@@ -27,6 +32,7 @@ from examples.mlp import MLP
 from league.arena.games import enter
 from league.envs import registry
 from league.errors import CodeError, ContractError, GuardError, LeagueError, UsageError, code_told
+from league.gym import MatchEnv
 from league.pool import samplers
 from league.runtime.process import settings_kept
 from league.store.store import Store
@@ -397,7 +403,8 @@ def test_what_a_callback_does_to_the_process_is_undone(tmp_path: Path, caplog: p
 # What code does to the process
 
 NOISY = """
-import io, os, socket, sys, random, signal, warnings, locale, tempfile, atexit, ctypes
+import asyncio, decimal, io, logging, multiprocessing, os, socket, sys, random, signal, warnings, locale, tempfile
+import atexit, ctypes, threading
 import numpy, torch
 print("printed as it is imported")
 atexit.register(print, "at the end")
@@ -425,6 +432,14 @@ def mess(value):
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     torch.backends.mkldnn.enabled = False
     torch.autograd.set_detect_anomaly(True)
+    torch.set_flush_denormal(True)
+    torch.set_autocast_dtype("cpu", torch.float16)
+    torch._C._set_multithreading_enabled(False)
+    decimal.getcontext().prec = 1
+    logging.disable(logging.CRITICAL)
+    multiprocessing.set_start_method("spawn", force=True)
+    asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
+    threading.settrace(lambda *given: None)
     sys.platform, os.sep = "win32", "x"
     sys.stdout.flush = None
     sys.stdout = sys.stderr = io.StringIO()
@@ -467,8 +482,11 @@ def settings() -> tuple[object, ...]:
     ours = os.getcwd(), os.environ.get("LEAGUE_KERNELS"), np.geterr(), sys.stdout, locale.setlocale(locale.LC_ALL)
     torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
     shown = np.get_printoptions(), socket.getdefaulttimeout(), torch.backends.mkldnn.enabled, sys.platform, os.sep
+    odd = 5e-324 * float(torch.ones(())) > 0, torch.get_autocast_dtype("cpu"), torch._C._is_multithreading_enabled()
+    more = decimal.getcontext().prec, logging.root.manager.disable, multiprocessing.get_start_method(allow_none=True)
+    rest = asyncio.events._event_loop_policy, threading.gettrace()  # type: ignore[attr-defined]  # it has no getter
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-    return *ours, *torchs, *shown, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
+    return *ours, *torchs, *shown, *odd, *more, *rest, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
 
 
 def draws() -> tuple[object, ...]:
@@ -500,6 +518,37 @@ def test_functions_that_code_replaces_are_put_back_and_named(user: Path) -> None
     with pytest.raises(CodeError, match=words):
         league.watch("bot:lucky", "bot:random", user / "a.html", env=str(user / "sums.py"), bots=bot)
     assert json.dumps is dumps and "to" not in vars(torch.Tensor)
+
+
+def test_functions_of_python_are_back_after_an_import(user: Path) -> None:
+    """At once: what lies between an import and the end of a call relies on them, and may go on for ever."""
+    broken = "os.path.join, os.scandir, time.sleep = str, None, lambda seconds: None\njson.dumps = print"
+    (user / "sums.py").write_text(f"import json, os, time\n{broken}\n{SUMS}")
+    before = os.path.join, os.scandir, time.sleep, json.dumps
+    enter(str(user / "sums.py"))
+    assert (os.path.join, os.scandir, time.sleep, json.dumps) == before
+
+
+def test_a_match_that_draws_from_torch_is_played_by_its_seed(user: Path) -> None:
+    """As one that draws from Python or NumPy; the generators are its caller's again after each step."""
+    (user / "sums.py").write_text("import torch\n" + SUMS.replace("[self.steps / 4]", "[float(torch.rand(()))]"))
+    environment, seen = MatchEnv(str(user / "sums.py")), []
+    for _ in range(2):
+        drawn = draws()
+        seen.append([environment.reset(seed=1)[0].tolist(), environment.step([0])[0].tolist()])
+        assert drawn == draws()
+        torch.rand(5)
+    assert seen[0] == seen[1] and seen[0][0] != seen[0][1]
+
+
+def test_a_trainer_puts_functions_back_after_each_phase(user: Path) -> None:
+    file, _ = write(user, "os.getlogin = None", "step", text=TRAP + GAME)
+    before = os.getlogin
+    with league.Trainer("smoke", env=file, overrides=SUMS_SETS, store=user / "s", device="cpu") as trainer:
+        assert os.getlogin is before
+        trainer.collect()
+        assert os.getlogin is before
+        trainer.discard()
 
 
 def test_a_bot_draws_by_the_seed_of_its_evaluation(user: Path) -> None:
@@ -624,8 +673,6 @@ LEFT = [
     ),
     *((f"KEPT.append({mode}); KEPT[-1].__enter__()", "import", MODES[mode]) for mode in MODES),
     ("builtins.len = None", "bot", "builtins.len"),
-    ("import json; json.dumps = lambda *a, **k: 'null'", "import", "json.dumps"),
-    ("os.fsync = None", "import", "os.fsync"),
     ("import duckdb; duckdb.connect = None", "import", "duckdb.connect"),
 ]
 
@@ -756,12 +803,39 @@ def test_a_hard_limit_that_stays_low_is_refused(user: Path) -> None:
     assert done.communicate(60) and done.returncode == 7, done
 
 
-@pytest.mark.parametrize(("call", "word"), [("os._exit(0)", "0"), ("os.abort()", "os.abort")])
-def test_code_that_ends_the_process_is_a_line(call: str, word: str, user: Path) -> None:
-    """`os._exit` would end a command in silence, with the exit code of its choice."""
+@pytest.mark.parametrize("call", ["os._exit(0)", "os.abort()", "os.execl(sys.executable, 'python', '-c', '')"])
+def test_code_that_ends_the_process_is_a_line(call: str, user: Path) -> None:
+    """`os._exit` would end a command in silence, with the exit code of its choice; so would another program."""
     file, _ = write(user, call, "step", text=TRAP + GAME)
     done = processes.run("check", file, "--quiet", cwd=user)
-    assert done.returncode == 1 and re.search(rf"error: .*SystemExit: {word} \({file}, line \d+\)", done.stderr), done
+    word = call.partition("(")[0].replace("execl", "execv")
+    assert done.returncode == 1 and re.search(rf"error: .*SystemExit: {word}.* \({file}, line \d+\)", done.stderr), done
+
+
+def test_a_thread_that_ends_the_process_is_a_line(user: Path) -> None:
+    """What ends is the thread."""
+    end = "thread = threading.Thread(target=os._exit, args=(0,)); thread.start(); thread.join()"
+    file, _ = write(user, end, "step", text=TRAP + GAME)
+    done = processes.run("evaluate", *BY, "--games", 2, "--bot", f"{file}:lucky", "--env", file, "--quiet", cwd=user)
+    told = "your code raised SystemExit: os._exit(0) in a thread, which stops nothing; mend it\n"
+    assert (done.returncode, done.stderr) == (0, told), done
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGUSR1, signal.SIGVTALRM, signal.SIGRTMIN + 3, signal.SIGSEGV, signal.SIGQUIT]
+)
+def test_a_signal_that_code_sends_is_told_with_its_line(number: int, user: Path) -> None:
+    """It would kill in silence."""
+    file, line = write(user, f"signal.raise_signal({int(number)})", "step", text=TRAP + GAME)
+    starts = "from league import cli; cli.main()"
+    words = [sys.executable, "-c", starts, "check", file, "--quiet"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=user)
+    if number in (signal.SIGSEGV, signal.SIGQUIT):
+        assert done.returncode == -number and f'File "{file}", line {line} in fail' in done.stderr, done
+        return
+    name = f"{int(number)}, {signal.strsignal(number)}"
+    told = f"interrupted by signal {name}, at {file}, line {line}; what was stored before is kept\n"
+    assert (done.returncode, done.stderr) == (128 + number, told), done
 
 
 # What code gives

@@ -255,6 +255,19 @@ def test_a_damaged_folder_is_left_out(
     assert numbers(opened) == [130, 7, 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "key"), [("run.json", "seed"), ("status.json", "has_state"), ("config-001.json", "stage")]
+)
+def test_a_run_without_a_value_is_left_out(name: str, key: str, store: Filled, said: list[str]) -> None:
+    """None takes a default: another seed, or a run without a state, is not that run."""
+    path = store.path / "a" / name
+    content = json.loads(path.read_text())
+    del content[key]
+    path.write_text(json.dumps(content))
+    assert [run.run for run in Store.open(store.path, said.append).runs()] == ["b"]
+    assert len(said) == 1 and str(path) in said[0] and key in said[0] and "is left out" in said[0], said
+
+
 @pytest.mark.parametrize("name", ["status.json", "config-001.json"])
 def test_a_run_without_a_file_is_left_out(name: str, store: Filled, said: list[str]) -> None:
     """It is named with what is missing."""
