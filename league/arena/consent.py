@@ -143,7 +143,9 @@ def _read(path: Path) -> tuple[Consent, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise LeagueError(f"{path}: {error.strerror or error}; it lists the code that you named: move it away") from None
+        raise LeagueError(
+            f"{path}: {error.strerror or error}; it lists the code that you named: move it away"
+        ) from None
     except (ValidationError, ValueError):
         raise LeagueError(
             f"{path}: is damaged; it lists the {path.stem} that you named: remove it, and name them again with"

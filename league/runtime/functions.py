@@ -31,10 +31,7 @@ def note_functions() -> None:
 
 
 def put_back(but: Collection[str] = ()) -> list[str]:
-    """Puts back functions in whose place code of users has put its own, or nothing that works; returns their names.
-
-    but: modules and classes that are left as they are.
-    """
+    """Puts back functions that code of users has replaced, `but` those of some modules; returns their names."""
     changed = []
     for name, (found, then) in _functions.items():
         if name in but:

@@ -66,8 +66,8 @@ def settings_kept() -> Iterator[None]:
     """Within it code of users may change settings of the process; at its end they are as before.
 
     These are those of `StepKept`, `ATTRIBUTES`, the streams and the descriptors 0 to 2, the handlers of signals, the
-    environment, the locale, warnings, logging, NumPy's errors and the garbage collector. What code adds to where
-    modules are looked for stays. Takes some 0.4 ms.
+    environment, the locale, warnings, NumPy's errors and the garbage collector. What code adds to where modules are
+    looked for stays. Takes some 0.4 ms.
 
     Raises:
         CodeError: an error that arose in no code of a user, though such code changed what all Python code needs.
@@ -161,7 +161,7 @@ def _settings() -> list[Setting]:
             for place, get, put in FUNCTIONS
             if hasattr(module := _MODULES.get(place), get) and hasattr(module, put)  # it may be half imported
         ),
-        ("logging", _logging, _set_logging),
+        ("logging.disable", lambda: logging.root.manager.disable, logging.disable),
         ("os.umask", _umask, os.umask),
         ("os.environ", lambda: (os.environ, dict(_ENVIRON)), _set_environment),
         ("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
@@ -180,8 +180,8 @@ def _settings() -> list[Setting]:
         found.append(("multiprocessing.set_start_method", *ways))
     decimal: Any = _MODULES.get("decimal")
     if hasattr(decimal, "setcontext"):
-        context = lambda: decimal.getcontext().__reduce__()  # noqa: E731
-        found.append(("decimal.setcontext", context, lambda then: decimal.setcontext(then[0](*then[1]))))
+        context = lambda: decimal.getcontext().__reduce__(), lambda then: decimal.setcontext(then[0](*then[1]))
+        found.append(("decimal.setcontext", *context))
     if threading.current_thread() is threading.main_thread():
         found.append(("signal.signal", lambda: [*map(signal.getsignal, _HANDLED)], _set_handlers))
     found.append(("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)))  # it may raise
@@ -242,7 +242,7 @@ def _of_a_step(with_torch: bool) -> list[Setting]:
         types = partial(torch.get_autocast_dtype, "cpu"), partial(torch.set_autocast_dtype, "cpu")
         found += [
             ("torch.set_autocast_dtype", *types),
-            ("torch.set_flush_denormal", _flushes, torch.set_flush_denormal),
+            ("torch.set_flush_denormal", lambda: not sys.float_info.min / 2, torch.set_flush_denormal),
             ("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
             ("torch.set_default_device", _device, torch.set_default_device),
             ("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads),
@@ -393,20 +393,6 @@ def _set_modules(modules: dict[str, Any]) -> bool:
     sys.modules = _MODULES
     _MODULES.update(lost)
     return bool(lost)
-
-
-def _logging() -> tuple[Any, ...]:
-    return logging.root.manager.disable, logging.root.level, [*logging.root.handlers]
-
-
-def _set_logging(then: tuple[Any, ...]) -> None:
-    logging.root.manager.disable, level, logging.root.handlers[:] = then
-    logging.root.setLevel(level)
-
-
-def _flushes() -> bool:
-    """Whether the processor takes numbers near 0 for 0."""
-    return not sys.float_info.min / 2
 
 
 def _umask() -> int:

@@ -19,7 +19,7 @@ END_SECONDS = 30.0
 MOST_NAMED = 3
 """Settings that an error names."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-_NOT_KILLING = "KILL STOP QUIT CHLD CONT URG WINCH TSTP TTIN TTOU SEGV BUS FPE ILL ABRT"
+_NOT_KILLING = "INT TERM HUP KILL STOP QUIT CHLD CONT URG WINCH TSTP TTIN TTOU SEGV BUS FPE ILL ABRT"
 KILLING = signal.valid_signals() - {getattr(signal, f"SIG{name}", 0) for name in _NOT_KILLING.split()}
 """Those of timers, limits and code of a user; one that nothing handles would kill, and is taken for an ending one."""
 SHOW_CURSOR = b"\x1b[?25h\r\n"
@@ -63,7 +63,7 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
         first(number)
 
     wanted = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-    wanted += [number for number in KILLING.difference(ENDING) if signal.getsignal(number) is signal.SIG_DFL]
+    wanted += [number for number in KILLING if signal.getsignal(number) is signal.SIG_DFL]
     previous = {number: signal.signal(number, handle) for number in wanted}
     _innermost = received
     try:
