@@ -374,7 +374,7 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     So is what it raises as the process ends. `os._exit`, `os.abort` and `os.exec...` are a `SystemExit` there. A
     warning is a line, too, but for one that arises in league: a check refuses the value, or it is nobody's concern.
     """
-    usual, told = (threading.excepthook, sys.unraisablehook), set[str]()
+    usual, told, stream = (threading.excepthook, sys.unraisablehook), set[str](), sys.stderr
     process, leaving = os.getpid(), {name: getattr(os, name) for name in ("_exit", "abort", "execv", "execve")}
 
     def caught(name: str, *given: Any) -> Any:
@@ -385,11 +385,11 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
             raise SystemExit(f"os.{name}({', '.join(map(repr, given))})"[:MAX_MESSAGE])
         leaving[name](*given)
 
-    def tell(found: Any, where: str, usual: Callable[[Any], object]) -> None:
+    def tell(found: Any, where: str, usual: Callable[[Any], object], is_thread: bool = False) -> None:
         line = "" if found.exc_value is None else users_line(found.exc_value, is_called=True)
         if not line and not isinstance(found.exc_value, SystemExit):
             usual(found)
-        elif line not in told:
+        elif line not in told and (is_thread or sys.stderr is stream):  # or it is not heard
             told.add(line)
             at = f" ({line})" if line else ""
             say(f"your code raised {described(found.exc_value)}{at} {where}, which stops nothing; mend it")
@@ -401,7 +401,7 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
             say(f"{category.__name__}: {' '.join(str(message).split())[:MAX_MESSAGE]}{where}")
 
     shows, warnings.showwarning = warnings.showwarning, warned  # type: ignore[assignment]  # as Python calls it
-    threading.excepthook = partial(tell, where="in a thread", usual=usual[0])
+    threading.excepthook = partial(tell, where="in a thread", usual=usual[0], is_thread=True)
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
     vars(os).update({name: partial(caught, name) for name in leaving})
     try:

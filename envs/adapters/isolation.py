@@ -7,8 +7,8 @@ import io
 import os
 import random
 import sys
+import threading
 from collections.abc import Iterator
-from threading import get_ident
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
@@ -41,6 +41,8 @@ def silent() -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     kept, nowhere = {}, os.open(os.devnull, os.O_WRONLY)
+    hooks = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = threading.excepthook = lambda found: None
     for stream in (1, 2):
         with contextlib.suppress(OSError):  # code of a user has closed it
             kept[stream] = os.dup(stream)
@@ -49,6 +51,7 @@ def silent() -> Iterator[None]:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
+        sys.unraisablehook, threading.excepthook = hooks
         for stream, copy in kept.items():
             os.dup2(copy, stream)
             os.close(copy)
@@ -128,11 +131,11 @@ class _Nowhere(io.TextIOBase):
     """A stream that swallows what this thread writes; other threads write as ever."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream, self._thread = stream, get_ident()
+        self._stream, self._thread = stream, threading.get_ident()
 
     def write(self, text: str) -> int:
-        return len(text) if get_ident() == self._thread else self._stream.write(text)
+        return len(text) if threading.get_ident() == self._thread else self._stream.write(text)
 
     def flush(self) -> None:
-        if get_ident() != self._thread:
+        if threading.get_ident() != self._thread:
             self._stream.flush()

@@ -707,6 +707,17 @@ def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
     ]
 
 
+def test_what_an_environment_raises_as_it_is_let_go_of_is_a_line(user: Path) -> None:
+    """Though what it writes as it is looked at is not shown."""
+    gone = "    def __del__(self):\n        1 / 0\n\n    def step"
+    (user / "g.py").write_text(
+        GYM.replace("fail(2, True)", "pass").replace("FAULT", "pass").replace("    def step", gone)
+    )
+    words = ("check", f"gymnasium:{user / 'g.py'}:Mine", "--quiet")
+    done = processes.run(*words, cwd=user)
+    assert done.returncode == 0 and done.stderr.count("your code raised ZeroDivisionError") == 1, done
+
+
 def test_a_warning_is_a_line(user: Path) -> None:
     """With the place in the user's code; one that arises in league from what the code gives is refused by a check."""
     fault = "import warnings, numpy; warnings.warn('mine\\nis odd'); numpy.float32(3e38) * numpy.float32(3e38)"
