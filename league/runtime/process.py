@@ -41,7 +41,6 @@ FUNCTIONS = (
     *(("threading", f"get{name}", f"set{name}") for name in ("trace", "profile")),
     ("threading", "stack_size", "stack_size"),
     ("socket", "getdefaulttimeout", "setdefaulttimeout"),
-    ("torch", "is_warn_always_enabled", "set_warn_always"),
     ("torch", "is_anomaly_enabled", "set_anomaly_enabled"),
     ("torch._C", "_is_multithreading_enabled", "_set_multithreading_enabled"),
     ("torch.multiprocessing", "get_sharing_strategy", "set_sharing_strategy"),
