@@ -69,8 +69,7 @@ def seed_globals(seed: int) -> None:
 def next_draws() -> tuple[float, ...]:
     """What each global generator gives next."""
     torch: Any = sys.modules.get("torch")
-    drawn = (random.random(), np.random.random())
-    return (*drawn, float(torch.rand(()))) if hasattr(torch, "default_generator") else drawn
+    return random.random(), np.random.random(), float(torch.rand(())) if hasattr(torch, "default_generator") else 0.0
 
 
 def alike(call: Callable[[], Value], folder: Path | None) -> Value:

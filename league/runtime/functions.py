@@ -34,9 +34,7 @@ def put_back(but: Collection[str] = ()) -> list[str]:
     """Puts back functions that code of users has replaced, `but` those of some modules; returns their names."""
     changed = []
     for name, (found, then) in _functions.items():
-        if name in but:
-            continue
-        for word, now in vars(found).copy().items():
+        for word, now in ({} if name in but else vars(found)).copy().items():
             was = then.get(word, _functions)
             if now is was:
                 continue

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from os import chdir, getcwd, getpid  # those of before code of users runs
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,6 @@ FUNCTIONS = (
     ("socket", "getdefaulttimeout", "setdefaulttimeout"),
     ("torch", "is_anomaly_enabled", "set_anomaly_enabled"),
     ("torch._C", "_is_multithreading_enabled", "_set_multithreading_enabled"),
-    ("torch.multiprocessing", "get_sharing_strategy", "set_sharing_strategy"),
 )
 """Of a module what gives a setting, and what sets it."""
 STREAMS = ("stdin", "stdout", "stderr")
@@ -201,7 +201,7 @@ class StepKept:
     __slots__ = ("_before", "_builtins", "_limit", "_process", "_settings")
 
     def __enter__(self) -> None:
-        self._process, self._limit, self._builtins = os.getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
+        self._process, self._limit, self._builtins = getpid(), sys.getrecursionlimit(), _BUILTINS.copy()
         if len(_loaded) != len(_MODULES):
             _loaded.clear()
             _loaded.update(_MODULES)
@@ -210,7 +210,7 @@ class StepKept:
         self._before = [get() for _, get, _ in self._settings]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if os.getpid() != self._process:
+        if getpid() != self._process:
             os._exit(0)
         changed = []
         if sys.getrecursionlimit() != self._limit:  # first: calls may need it
@@ -402,14 +402,14 @@ def _umask() -> int:
 
 def _folder() -> str:
     try:
-        return os.getcwd()
+        return getcwd()
     except OSError:  # it was removed
         return ""
 
 
 def _set_folder(folder: str) -> None:
     if folder:
-        os.chdir(folder)
+        chdir(folder)
 
 
 def _set_environment(then: tuple[Any, dict[str, str]]) -> None:

@@ -53,6 +53,8 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
     terminals = [fd for fd in (1, 2) if _is_terminal(fd)]
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if received and number not in ENDING:
+            return  # code of a user may send one in each step
         if received:
             if 2 in terminals:
                 os.write(2, SHOW_CURSOR)

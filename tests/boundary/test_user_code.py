@@ -636,13 +636,17 @@ TRAPS = {
     "trace": "sys.settrace(lambda *given: None); sys.setprofile(lambda *given: None)",
     "processes": "import resource as r; r.setrlimit(r.RLIMIT_NPROC, (99, r.getrlimit(r.RLIMIT_NPROC)[1]))",
     "fork": "if os.getpid() == FIRST: os.fork()",
+    "process": "os.getpid, os.getcwd = lambda: 0, lambda: '/none'",
 }
 TRAP = "import builtins, inspect, os, signal, sys, threading\nFIRST, KEPT = os.getpid(), []\n"
 
 
 @pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
 @pytest.mark.parametrize(
-    "trap", cases("recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", "alarm", slow=TRAPS)
+    "trap",
+    cases(
+        "process", "recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", "alarm", slow=TRAPS
+    ),
 )
 def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
     """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
