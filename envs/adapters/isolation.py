@@ -42,7 +42,7 @@ def silent() -> Iterator[None]:
     sys.stderr.flush()
     kept, nowhere = {}, os.open(os.devnull, os.O_WRONLY)
     hooks = sys.unraisablehook, threading.excepthook
-    sys.unraisablehook = threading.excepthook = lambda found: None
+    sys.unraisablehook, threading.excepthook = lambda found: None, lambda found: None
     for stream in (1, 2):
         with contextlib.suppress(OSError):  # code of a user has closed it
             kept[stream] = os.dup(stream)

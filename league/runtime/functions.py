@@ -12,8 +12,8 @@ from league.errors import CodeError, described, is_signal, is_users
 from league.runtime.signals import MOST_NAMED
 
 RELIED_ON = (
-    *("pathlib.Path", "threading.Thread", "pydantic.BaseModel", "numpy", "torch", "torch.Tensor"),
-    *("torch.nn.functional", "duckdb"),
+    *("pathlib.Path", "threading.Thread", "pydantic.BaseModel", "numpy", "numpy.random", "torch"),
+    *("torch.Tensor", "torch.nn.functional", "duckdb"),
 )
 """Besides Python's own modules, modules and classes whose functions code of users may have replaced."""
 _functions: dict[str, tuple[Any, dict[str, Any]]] = {}
