@@ -54,7 +54,9 @@ def _is_odd(now: Any) -> bool:
     if isinstance(now, FunctionType):
         return is_users("", now.__code__.co_filename)
     home = str(getattr(now, "__module__", None) or type(now).__module__)
-    return home in ("builtins", "functools") or is_users(home, getattr(sys.modules.get(home), "__file__", None) or "")
+    is_free = isinstance(getattr(now, "__self__", sys), type(sys))  # no method of an object, as `warnings` sets
+    file = getattr(sys.modules.get(home), "__file__", None) or ""
+    return is_free and (home in ("builtins", "functools") or is_users(home, file))
 
 
 def blamed(error: BaseException) -> CodeError | None:

@@ -241,7 +241,7 @@ def _of_a_step(with_torch: bool) -> list[Setting]:
         types = partial(torch.get_autocast_dtype, "cpu"), partial(torch.set_autocast_dtype, "cpu")
         found += [
             ("torch.set_autocast_dtype", *types),
-            ("torch.set_flush_denormal", lambda small=sys.float_info.min: not small / 2, torch.set_flush_denormal),
+            ("torch.set_flush_denormal", lambda: (2.3e-308).__truediv__(2) == 0, torch.set_flush_denormal),
             ("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
             ("torch.set_default_device", _device, torch.set_default_device),
             ("torch.set_num_threads", torch.get_num_threads, torch.set_num_threads),
