@@ -382,7 +382,7 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
         if caller is None:  # Python calls it as the process ends
             return
         if os.getpid() == process and str(caller.f_globals.get("__name__")).partition(".")[0] != "league":
-            raise SystemExit(f"os.{name}({', '.join(map(repr, given))})"[:MAX_MESSAGE])
+            raise SystemExit(f"os.{name}")
         leaving[name](*given)
 
     def tell(found: Any, where: str, usual: Callable[[Any], object], is_thread: bool = False) -> None:

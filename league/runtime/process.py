@@ -43,7 +43,6 @@ FUNCTIONS = (
     ("threading", "stack_size", "stack_size"),
     ("socket", "getdefaulttimeout", "setdefaulttimeout"),
     ("torch", "is_anomaly_enabled", "set_anomaly_enabled"),
-    ("torch._C", "_is_multithreading_enabled", "_set_multithreading_enabled"),
 )
 """Of a module what gives a setting, and what sets it."""
 STREAMS = ("stdin", "stdout", "stderr")
