@@ -67,6 +67,16 @@ def test_a_run_of_files_that_are_gone_here_names_them_where_they_were(home: Path
         assert any(f"{home}/bots.py:always" in text for text in told)
 
 
+def test_a_path_that_climbs_stays_in_the_folder(home: Path, tmp_path: Path) -> None:
+    deep = f"{home}{'/..' * len(home.parts)}{home}/set.toml"
+    folder = sent.unpacked({deep: b"[run]\nseed = 6"})
+    assert folder is not None
+    with folder:
+        assert read_toml(Path(deep), "--config") == read_toml(home / "set.toml", "--config") == {"run": {"seed": 6}}
+        assert [*Path(folder.name).rglob("*.toml")] == [Path(f"{folder.name}{home}/set.toml")]
+    assert (home / "set.toml").read_text() == "[run]\nseed = 5"
+
+
 def test_another_file_at_the_same_path_does_not_run(home: Path, tmp_path: Path) -> None:
     (home / "sums.py").write_text(f"import other\n{SUMS}")
     files = files_of(absolute("sums.py:Sums"))

@@ -67,7 +67,7 @@ def unpacked(files: Mapping[str, bytes]) -> TemporaryDirectory[str] | None:
             return None
     folder = TemporaryDirectory(prefix="league-")
     for path, data in files.items():
-        file = Path(folder.name + path)
+        file = Path(folder.name + os.path.abspath(path))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
     os.environ[FOLDER] = folder.name
