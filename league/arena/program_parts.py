@@ -14,6 +14,7 @@ from league.errors import plain
 from league.play.programs import Program
 from league.runtime import sandbox
 from league.runtime.process import python
+from league.runtime.sent import here, whole_words
 from league.snapshots.files import MANIFEST, WEIGHTS
 from league.types import Source
 
@@ -49,13 +50,13 @@ def locate_program(text: str, what: What) -> Located:
         raise what.refuse(plain(text), f"{str(error).lower()}; {HOW}") from None
     if not words or (scheme != PROGRAM and len(words) > 1):
         raise what.refuse(plain(text), f"names {'several files' if words else 'nothing'} behind the colon; {HOW}")
-    first = Path(words[0]).expanduser()
+    first = Path(here(os.path.expanduser(words[0])))
     if scheme != PROGRAM and not (first.is_dir() if scheme in ("export", SUBMISSION) else first.is_file()):
         raise GoneError(f"{what.setting}={plain(text)}: there is no {words[0]}; give {RUN[scheme]}")
     if scheme == PROGRAM:
         _need_program(text, words[0], first, what)
-    whole = [_whole(word, is_first=number == 0) for number, word in enumerate(words)]
-    files = [path for path in whole if os.path.isabs(path) and os.path.exists(path)]
+    whole = whole_words(words)
+    files = [here(path) for path in whole if os.path.isabs(path) and os.path.exists(here(path))]
     if not files:
         files = [str(shutil.which(words[0]))]
     try:
@@ -68,7 +69,8 @@ def locate_program(text: str, what: What) -> Located:
 
 def open_program(found: Located) -> Program:
     """What starts a program that was located."""
-    address, words = found.source.address, shlex.split(found.source.address.partition(":")[2])
+    address = found.source.address
+    words = [here(word) for word in shlex.split(address.partition(":")[2])]
     if found.place == PROGRAM:
         return Program(address, tuple(words))
     held = [APART] if found.place == SUBMISSION and sandbox.is_possible() else []
@@ -90,13 +92,6 @@ def _need_program(text: str, word: str, path: Path, what: What) -> None:
         raise GoneError(f"{what.setting}={plain(text)}: there is no file {word}; give the path of the program")
     elif not os.access(path, os.X_OK):
         raise what.refuse(plain(text), f"{word} is not executable; chmod +x {word}, or name what runs it first")
-
-
-def _whole(word: str, *, is_first: bool) -> str:
-    """A word as it is from any folder: the whole path of a file that it names."""
-    path = os.path.expanduser(word)
-    is_named = os.sep in path if is_first else os.path.exists(path)
-    return os.path.abspath(path) if is_named or (is_first and shutil.which(word) is None) else word
 
 
 def _hash(paths: Sequence[str]) -> str:

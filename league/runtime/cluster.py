@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import socket
 import tempfile
 import time
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 from league import __version__
 from league.errors import StoreError, UsageError, one_line, quoted, remedy_of, shown
 from league.runtime.process import import_path
-from league.runtime.sent import collected, here, modules_in, unpacked
+from league.runtime.sent import collected, here, modules_in, unpacked, whole_words
 from league.types.schema import is_program
 
 NONCE_SECONDS = 3_600.0
@@ -136,13 +137,14 @@ def absolute(given: object) -> Any:
     given: an address (docs/bring.md), None, or lists and mappings of them.
 
     Raises:
-        UsageError: it is an object, which cannot travel, or a program.
+        UsageError: it is an object, which cannot travel.
     """
     if given is None:
         return None
     if isinstance(given, str):
-        if any(is_program(text) and not _KAGGLE.fullmatch(text) for text in (given, given.partition("=")[2])):
-            raise UsageError(f"{given}: a program plays on one machine alone; leave it or --on out")
+        if program := _program(given):
+            name, scheme, words = program
+            return f"{name}{scheme}:{shlex.join(whole_words(words))}"
         found = _FILE.fullmatch(given)
         return given if found is None else f"{found[1]}{os.path.realpath(os.path.expanduser(found[2]))}{found[3]}"
     if isinstance(given, Mapping):
@@ -158,8 +160,20 @@ def files_of(given: Any) -> dict[str, bytes]:
     return collected(_paths(given))
 
 
+def _program(given: str) -> tuple[str, str, list[str]] | None:
+    """Of a program's address the name before it with `=`, the scheme, and the words; None of another one."""
+    for name, text in (("", given), (given[: given.find("=") + 1], given.partition("=")[2])):
+        if is_program(text) and not _KAGGLE.fullmatch(text):
+            with contextlib.suppress(ValueError):  # `locate_program` tells
+                return name, text.partition(":")[0], shlex.split(text.partition(":")[2])
+    return None
+
+
 def _paths(given: Any) -> list[Path]:
     if isinstance(given, str):
+        if program := _program(given):
+            named = [Path(word) for word in program[2] if os.path.isabs(word)]
+            return [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if path.is_file()]
         if found := _FILE.fullmatch(given):
             return [Path(found[2])]
         name = _MODULE.match(given)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,8 @@ FOLDER = "LEAGUE_SENT"
 """Environment variable with that folder's path, which processes of this one inherit."""
 MAX_BYTES = 2**24
 """Of a file of code; a module with its tables takes a hundredth of it."""
+MAX_PROGRAM_BYTES = 2**30
+"""Of a file of a program, such as a model."""
 
 
 def imported_names(data: bytes) -> set[str]:
@@ -52,8 +55,9 @@ def collected(files: Iterable[Path]) -> dict[str, bytes]:
         if str(path) in found:
             continue
         with suppress(OSError, ValueError):
-            found[str(path)] = data = read_file(path, MAX_BYTES)
-            left += [file for name in imported_names(data) for file in modules_in(path.parent, name)]
+            found[str(path)] = data = read_file(path, MAX_BYTES if path.suffix == ".py" else MAX_PROGRAM_BYTES)
+            names = imported_names(data) if path.suffix == ".py" else ()
+            left += [file for name in names for file in modules_in(path.parent, name)]
     return found
 
 
@@ -63,15 +67,27 @@ def unpacked(files: Mapping[str, bytes]) -> TemporaryDirectory[str] | None:
     None where this machine has all of them already: a game finds its data beside its file.
     """
     with suppress(OSError, ValueError):
-        if all(read_file(Path(path), MAX_BYTES) == data for path, data in files.items()):
+        if all(read_file(Path(path), MAX_PROGRAM_BYTES) == data for path, data in files.items()):
             return None
     folder = TemporaryDirectory(prefix="league-")
     for path, data in files.items():
         file = Path(folder.name + os.path.abspath(path))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
+        file.chmod(0o700)  # it may be a program
     os.environ[FOLDER] = folder.name
     return folder
+
+
+def whole_words(words: Sequence[str]) -> list[str]:
+    """A program's words as they are from any folder: whole paths of files that they name."""
+
+    def whole(word: str, is_first: bool) -> str:
+        path = os.path.expanduser(word)
+        is_named = os.sep in path if is_first else os.path.exists(path)
+        return os.path.abspath(path) if is_named or (is_first and shutil.which(word) is None) else word
+
+    return [whole(word, number == 0) for number, word in enumerate(words)]
 
 
 def here(path: str) -> str:

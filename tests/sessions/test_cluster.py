@@ -34,6 +34,7 @@ from league.store.store import Store
 from tests.helpers.games import times_run, write_game
 from tests.helpers.s3 import BUCKET, bucket
 from tests.sessions.test_leagues import LEAGUE, RUNS, SETS, learned, train, write
+from tests.sessions.test_programs import BOT as PROGRAM
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.timeout(500), pytest.mark.xdist_group("ray")]
@@ -389,11 +390,14 @@ def test_an_exploiter_learns_on_a_node_that_shares_no_folder(whole: Path, tmp_pa
 
 @pytest.mark.slow
 def test_a_game_in_a_file_is_sent_to_a_node_that_shares_no_folder(tmp_path: Path, nodes: Any) -> None:
-    """With a module beside it, and with the bot's file; the league is what one process trains."""
+    """With a module beside it, a bot's file and a bot that is a program; the league is what one process trains."""
     home = write_game(tmp_path / "home" / "duel.py", "import rules\n").parent
     (home / "rules.py").write_text("")
     (home / "bots.py").write_text("def always(obs, mask, info=None):\n    return 0\n")
-    words = {"env": f"{home}/duel.py", "bots": {"mine": f"{home}/bots.py:always"}, "path": write(tmp_path, IN_STEP)}
+    (home / "program.py").write_text(PROGRAM.replace("LAST", "-1"))
+    (home / "program.py").chmod(0o755)
+    bots = {"mine": f"{home}/bots.py:always", "other": f"program:{home}/program.py"}
+    words = {"env": f"{home}/duel.py", "bots": bots, "path": write(tmp_path, IN_STEP)}
     for name in ("here", "home/there"):
         (tmp_path / name).mkdir()
     train(tmp_path / "here", "run.total_steps=256", **words)

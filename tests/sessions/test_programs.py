@@ -20,9 +20,10 @@ from league.arena import consent, parts
 from league.arena.program_parts import locate_program, open_program
 from league.envs import registry
 from league.envs.matches.mixtures import choices_of
-from league.errors import ConfigError, LeagueError, UsageError
+from league.errors import ConfigError, LeagueError
 from league.play import programs
-from league.runtime.cluster import absolute
+from league.runtime import sent
+from league.runtime.cluster import absolute, files_of
 from league.snapshots.league_agent import LeagueAgent
 from league.store.store import Store
 from league.testing import check_parts
@@ -270,7 +271,21 @@ def test_an_export_plays_as_its_agent(kind: Any) -> None:
         league.evaluate("bot:out", "bot:random", games=2, env="matrix", bots="export:out")
 
 
-@pytest.mark.parametrize("address", ["p=program:./bot.py", "program:env x=1", "sb3:model.zip"])
-def test_a_program_is_refused_on_a_cluster(address: str) -> None:
-    with pytest.raises(UsageError, match="a program plays on one machine alone; leave it or --on out"):
-        absolute([None, address])
+def test_a_program_plays_on_a_machine_that_it_was_sent_to(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same matches; the run names it where it was. Each other word stays what it is."""
+    assert absolute([None, "program:env x=1"]) == [None, "program:env x=1"]
+    bots = absolute("p=program:./bot.py")
+    files = files_of(bots)
+    assert bots == f"p=program:{here}/bot.py" and [*files] == [f"{here}/bot.py"]
+    assert [*files_of(absolute("sb3:bot.py"))] == [f"{here}/bot.py"]
+    train("first")
+    Path("bot.py").unlink()
+    forget()
+    monkeypatch.setenv(sent.FOLDER, "")
+    folder = sent.unpacked(files)
+    assert folder is not None
+    with folder:
+        assert train("second", bots=bots).status == "finished"
+    assert learned(Path("runs"), "first") == learned(Path("runs"), "second")
+    told = [path.read_text() for path in Path("runs/second").glob("*.json")]
+    assert any(f"program:{here}/bot.py" in text for text in told) and folder.name not in "".join(told)
