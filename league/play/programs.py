@@ -302,7 +302,7 @@ class ProgramHost:
             if type(match) is not int or match not in process.waiting:
                 raise ProgramError(f"{_shown(answer)} answers no question")
             del process.waiting[match]
-            answers[match] = self._checked(answer.get("action"), seen[match][1])
+            answers[match] = self._numbers(answer.get("action"))
 
         while busy := [process for process in dict.fromkeys(asked.values()) if process.waiting]:
             try:
@@ -312,18 +312,34 @@ class ProgramHost:
                 mine = (match for match, its in asked.items() if its is process)
                 answers[next(iter(process.waiting), next(mine))] = Failure(why)  # it may say more than it is asked
                 self._drop(process)
-        return answers
+        return self._checked(answers, {match: mask for match, (_, mask) in seen.items()})
 
-    def _checked(self, action: Any, mask: Mask | None) -> list[float] | Failure:
-        """An answer as an action (A,)."""
+    def _numbers(self, action: Any) -> list[float] | Failure:
+        """An answer as A numbers, which may not be legal."""
         spec = self._spec.action
         numbers = action if isinstance(action, list) else [action]
         kinds = (int, float) if spec.has_real else (int,)
         if len(numbers) == spec.num_parts and all(type(x) in kinds and abs(x) < 2**31 for x in numbers):
-            flat = np.array(numbers, spec.dtype)
-            if spec.is_legal(flat, mask):
-                return [self._type(x) for x in flat.tolist()]
+            return numbers
         return Failure(f"{_shown(action)} is no legal action")
+
+    def _checked(
+        self, answers: Mapping[int, list[float] | Failure], masks: Mapping[int, Mask | None]
+    ) -> dict[int, list[float] | Failure]:
+        """Answers whose illegal actions are failures; all are judged at once."""
+        given = {match: x for match, x in answers.items() if not isinstance(x, Failure)}
+        if not given:
+            return dict(answers)
+        spec, allowed = self._spec.action, [mask for match in given if (mask := masks[match]) is not None]
+        flat = np.array([*given.values()], spec.dtype)
+        legal = spec.is_legal(flat, np.stack(allowed) if allowed else None)
+        checked = {
+            match: [self._type(x) for x in action]
+            if is_legal
+            else Failure(f"{_shown(given[match])} is no legal action")
+            for match, action, is_legal in zip(given, flat.tolist(), legal.tolist(), strict=True)
+        }
+        return {**answers, **checked}
 
     def _drop(self, process: _ProgramProcess) -> None:
         """Ends a process with all its matches."""
