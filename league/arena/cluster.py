@@ -82,7 +82,7 @@ def players(address: str, where: Where, meeting: Meeting) -> Iterator[PlayPairin
         with nonce_in(store) as nonce:
             nodes = nodes_of(ray, nonce)
         need_store(nodes, store)
-        files = files_of(code)
+        files = ray.put(files_of(code))
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
         pool = ActorPool([actor.remote(os.getcwd(), files, agents, told) for _ in range(max(1, cores))])

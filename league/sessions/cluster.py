@@ -87,7 +87,8 @@ def train_on(call: Call) -> TrainResult:
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
             _send_guests(store, courier, [(row.run, configs.get(row.run, "")) for row in left])
-            actors = {row.run: _actor(ray, row.run, _room(store, row), code) for row in left}
+            files = ray.put(files_of(code))
+            actors = {row.run: _actor(ray, row.run, _room(store, row), files) for row in left}
             tasks = {run: x.train.remote(run, configs.get(run, ""), words, courier) for run, x in actors.items()}
             ends |= _train(ray, store, tasks, callback)
     results = [end for row in rows if (end := ends[row.run]) is not None]
@@ -122,7 +123,7 @@ def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainR
             seen = [row.run, *([played, *leagues] if target.is_own else [])]
             with _courier(ray, nodes, nonce, sorted(set(seen))) as courier:
                 _send_guests(store, courier, [(row.run, "")])
-                actor = _actor(ray, row.run, room, code)
+                actor = _actor(ray, row.run, room, ray.put(files_of(code)))
                 task = actor.train.remote(row.run, "", words, courier)
                 end = _train(ray, store, {row.run: task}, callback)[row.run]
     return session.conclude(SessionEnd((end,), end.signal))
@@ -283,12 +284,15 @@ def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str])
             Store.open(nonce.parent).view.write_catalogue()
 
 
-def _actor(ray: Any, run: str, room: Room, code: Mapping[str, Any]) -> Any:
-    """Trains a run, again where its node goes away. Hold it: an actor that nobody holds ends before it begins."""
+def _actor(ray: Any, run: str, room: Room, files: Any) -> Any:
+    """Trains a run, again where its node goes away. Hold it: an actor that nobody holds ends before it begins.
+
+    files: as of `ClusterActor`, where Ray has put them.
+    """
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}
     name = f"{run}-{secrets.token_hex(4)}"
     actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
-    return actor.remote(os.getcwd(), files_of(code))
+    return actor.remote(os.getcwd(), files)
 
 
 def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:

@@ -249,13 +249,13 @@ def _work_on(address: str, journal: Journal, file: Path, trials: int, jobs: int,
     train, path = journal.space.file.train, str(file.absolute())
     room = Room(1.0, float((train.device or "").startswith("cuda")))
     own = [Path(name).absolute() for name in (file, train.config) if name]
-    files = collected(own) | files_of(absolute(train.env))
     with connected(address, [room] * jobs) as ray, nonce_in(journal.store) as nonce:
         nodes = nodes_of(ray, nonce)
         need_store(nodes, journal.store)
         say(f"on {address}: {', '.join(node.name for node in nodes)}")
         often = {"max_restarts": RESTARTS, "max_task_retries": -1}
         actor = ray.remote(SweepActor).options(num_cpus=room.cpus, num_gpus=room.gpus, **often)
+        files = ray.put(collected(own) | files_of(absolute(train.env)))
         actors = [actor.remote(os.getcwd(), files) for _ in range(jobs)]
         waiting = tasks = [each.work.remote(path, trials, str(journal.store)) for each in actors]
         judged = 0
