@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -33,7 +33,11 @@ from league.snapshots.manifest import About, Manifest
 from league.types import ActionSpec
 from league.types.spaces import LARGE
 
+if TYPE_CHECKING:
+    import onnx_ir
+
 Format = Literal["folder", "onnx", "torch", "submission", "page"]
+Quantize = Literal["int8", "bf16"]
 OPSET = 20
 """Of ONNX; onnxruntime reads it from 1.17 on."""
 MOST_APART = 1e-4
@@ -48,7 +52,7 @@ def export(
     snapshot: Path,
     out: Path,
     format: Format = "folder",
-    quantize: Literal["int8"] | None = None,
+    quantize: Quantize | None = None,
     say: Callable[[str], None] | None = None,
     beside: Callable[[Manifest], Mapping[str, bytes]] = lambda manifest: {},
 ) -> Manifest:
@@ -60,7 +64,8 @@ def export(
         format: `folder`: weights and manifest. `onnx`, `torch`: the manifest beside `agent.onnx` or `agent.pt2`, which
             are a `Decision`. `submission`: the manifest and `agent.py`, which runs without torch and league, with the
             weights for numpy alone or `agent.onnx`. `page`: manifest and `agent.onnx` in a page of `beside`.
-        quantize: `int8`: weights of matrix products in `agent.onnx` as 8 bits.
+        quantize: `int8`: weights of matrix products in `agent.onnx` as 8 bits. `bf16`: all weights in 16 bits, which
+            become float32 where onnxruntime loads them, since its CPU has no products of bf16.
         say: receives how far the export's log-probabilities are from the network's.
         beside: gives what else a submission or page has: name of a file -> content.
 
@@ -139,10 +144,10 @@ def _check_call(out: Path, format: str, quantize: str | None) -> None:
     known = get_args(Format)
     if format not in known:
         raise UsageError(f"format={quoted(format)} must be one of {', '.join(known)}; pass another --format")
-    if quantize not in (None, "int8"):
-        raise UsageError(f"quantize={quantize!r} must be int8; leave it out for float32")
+    if quantize not in (None, *get_args(Quantize)):
+        raise UsageError(f"quantize={quoted(str(quantize))} must be int8 or bf16; leave it out for float32")
     if quantize and format not in ("onnx", "submission"):
-        raise UsageError(f"quantize={quantize}: format={format} has no 8-bit form; pass --format onnx or submission")
+        raise UsageError(f"quantize={quantize}: format={format} has no such form; pass --format onnx or submission")
     if out.suffix == ".zip" and format != "submission":
         raise UsageError(f"{out}: only a submission is a zip; name a folder, or pass --format submission")
 
@@ -210,11 +215,32 @@ def _write_onnx(path: Path, manifest: Manifest, decision: Decision, quantize: st
         about = manifest.model_dump(include={"run", "step", "fingerprint", "agent_id", "league_version"})
         named = {**about, "game": manifest.game.name, "game_id": manifest.game.game_id}
         program.model.metadata_props.update({name: str(value) for name, value in named.items()})
+        if quantize == "bf16":
+            _store_as_bf16(program.model)
         program.save(path, external_data=False)
-        if quantize:
+        if quantize == "int8":
             from onnxruntime.quantization import QuantType, quantize_dynamic
 
             quantize_dynamic(path, path, weight_type=QuantType.QInt8)
+
+
+def _store_as_bf16(model: onnx_ir.Model) -> None:
+    """Rounds the float32 weights of an ONNX model to bf16, each with a `Cast` to float32 behind it."""
+    import ml_dtypes  # comes with onnx_ir, which few exports need
+    import onnx_ir
+
+    casts = []
+    for weight in model.graph.initializers.values():
+        if weight.dtype == onnx_ir.DataType.FLOAT:
+            assert weight.const_value is not None
+            loaded = onnx_ir.Value(
+                name=f"{weight.name}.float32", shape=weight.shape, type=onnx_ir.TensorType(weight.dtype)
+            )
+            weight.replace_all_uses_with(loaded)
+            weight.const_value = onnx_ir.tensor(weight.const_value.numpy().astype(ml_dtypes.bfloat16), name=weight.name)
+            weight.dtype = weight.const_value.dtype
+            casts.append(onnx_ir.node("Cast", [weight], {"to": onnx_ir.DataType.FLOAT}, outputs=[loaded]))
+    model.graph.insert_before(model.graph[0], casts)
 
 
 def _program(decision: Decision) -> torch.export.ExportedProgram:

@@ -369,6 +369,8 @@ def test_gate_between_others_promotes_nobody(call: Call, copied: Path) -> None:
     """Bots, and snapshots that meet somebody else than the champion, are tested with the whole alpha and stay."""
     bots = call("gate", "bot:biased", "bot:random", "--env", "matrix", *EASY, "--json").json
     assert (bots["champion"], bots["is_promoted"], bots["test"]["alpha"]) == (None, False, 0.05)
+    weaker = call("gate", "bot:biased", "bot:random", "--env", "matrix", *EASY)
+    assert weaker.out.startswith("bot:biased is at most 6 of payoff weaker than bot:random"), weaker.out
     other = call("gate", "matrix-1@0", "matrix-1@128", *EASY, "--json").json
     assert (other["champion"], other["is_promoted"]) == (None, False)
     alone = copied / "alone"

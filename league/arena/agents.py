@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -37,7 +36,7 @@ from league.policies.actor_critic import state_bytes
 from league.runtime.device import choose_device, read_memory
 from league.runtime.phases import phase
 from league.snapshots.agent import Agent, load_fit
-from league.snapshots.export import Format
+from league.snapshots.export import Format, Quantize
 from league.snapshots.export import export as export_snapshot
 from league.snapshots.manifest import GameRecord, Manifest
 from league.store.folder import Folder
@@ -160,7 +159,7 @@ def export(
     out: str | Path,
     *,
     format: Format = "folder",
-    quantize: Literal["int8"] | None = None,
+    quantize: Quantize | None = None,
     store: str | Path = DEFAULT_STORE,
     say: Callable[[str], None] | None = None,
 ) -> Manifest:
@@ -171,7 +170,7 @@ def export(
         out: of a submission it may end in `.zip`.
         format: `folder`, which `Agent.load` opens; `onnx`; `torch`, a program of `torch.export`; `submission`, which
             plays without torch and league; or `page`, on which a person plays it in a browser.
-        quantize: `int8`: weights of `agent.onnx` in 8 bits.
+        quantize: `int8` or `bf16`: weights of `agent.onnx` in 8 or 16 bits.
         store: its folder.
         say: receives a line about each thing that cannot be read, and how far an export is from the network.
 

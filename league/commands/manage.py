@@ -72,7 +72,9 @@ def export(
             offers=completion.words("folder", "onnx", "torch", "submission", "page"),
         ),
     ] = "folder",
-    quantize: Annotated[str | None, option("int8", "Weights of agent.onnx in 8 bits; prints the error.")] = None,
+    quantize: Annotated[
+        str | None, option("int8|bf16", "Weights of agent.onnx in 8 or 16 bits; prints the error.")
+    ] = None,
 ) -> None:
     """Export an agent: as weights, as ONNX, as a torch program, as a submission to a contest, or as a page."""
     from league.arena.agents import export

@@ -146,13 +146,15 @@ def print_gate(r: GateResult) -> None:
     """What a gate came to, in words."""
     from league.maths.sprt import Sprt
 
+    p, t = r.payoff, r.test
+    floor, unit = (t.elo0, "points") if isinstance(t, Sprt) else (t.payoff0, "of payoff")
+    claim = "stronger" if floor >= 0 else f"at most {-floor:g} {unit} weaker"
     words = {
-        "passed": f"{r.a} is stronger than {r.b}: H1 is accepted",
-        "failed": f"{r.a} is not stronger than {r.b}: H0 is accepted",
-        "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is stronger than {r.b}",
+        "passed": f"{r.a} is {claim} than {r.b}: H1 is accepted",
+        "failed": f"{r.a} is not {claim} than {r.b}: H0 is accepted",
+        "undecided": f"undecided: {r.max_games:,} games did not tell whether {r.a} is {claim} than {r.b}",
     }
     print_prose(words[r.decision])
-    p, t = r.payoff, r.test
     told = "" if r.elo is None else f"; {r.elo[0]:+z.0f} Elo points, 95 % interval {r.elo[1]:+z.0f} to {r.elo[2]:+z.0f}"
     if p is not None:
         told = f"; payoff {p.mean:+z.3f} a match, 95 % interval {p.lower:+z.3f} to {p.upper:+z.3f}"

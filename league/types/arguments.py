@@ -20,7 +20,7 @@ from league.runtime.functions import blamed, functions_kept
 from league.runtime.process import draws_kept
 
 KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("str", "Format", "Want", "Literal['int8']"), ("a text", lambda value: isinstance(value, str))),
+    **dict.fromkeys(("str", "Format", "Want", "Quantize"), ("a text", lambda value: isinstance(value, str))),
     "tuple[str, str]": ("two texts", lambda value: _is_list(value) and [*map(type, value)] == [str, str]),
     "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
     "os.PathLike[str]": ("a path", lambda value: isinstance(value, os.PathLike)),

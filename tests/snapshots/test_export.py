@@ -9,7 +9,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -374,15 +374,28 @@ def test_actions_are_drawn_by_their_probabilities(kind: str, tmp_path: Path) -> 
     assert (np.abs(first.var(0) - other.var(0)) < 0.3 * (first.var(0) + other.var(0)) + 0.02).all()
 
 
-def test_eight_bits_are_smaller_and_their_error_is_said(
-    made: dict[str, Path], submitted: dict[str, Path], tmp_path: Path
+@pytest.mark.parametrize(("bits", "size"), [("int8", 0.5), ("bf16", 0.6)])
+def test_fewer_bits_are_smaller_and_their_error_is_said(
+    bits: Literal["int8", "bf16"], size: float, made: dict[str, Path], submitted: dict[str, Path], tmp_path: Path
 ) -> None:
     said: list[str] = []
-    exporting.export(made["cards"], tmp_path / "small", "onnx", "int8", said.append)
+    exporting.export(made["cards"], tmp_path / "small", "onnx", bits, said.append)
     small, whole = ((folder / "agent.onnx").stat().st_size for folder in (tmp_path / "small", submitted["cards"]))
-    assert small < 0.5 * whole and 1e-4 < float(said[0].split()[2]) < 2.0
+    assert small < size * whole and 1e-4 < float(said[0].split()[2]) < 2.0
     ids = [LeagueAgent(folder).manifest["agent_id"] for folder in (tmp_path / "small", submitted["cards"])]
     assert ids[0] == ids[1]
+
+
+def test_bf16_is_the_network_of_rounded_weights(made: dict[str, Path], tmp_path: Path) -> None:
+    """To float32's rounding, since only what is stored is rounded, and not what is computed with it."""
+    exporting.export(made["cards"], tmp_path / "small", "onnx", "bf16")
+    policy = load_policy(made["cards"])[1]
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.copy_(weight.bfloat16())
+    decision = Decision(policy).eval()  # type: ignore[arg-type]
+    network = LeagueAgent(tmp_path / "small")._network
+    assert exporting.difference(decision, network) < 1e-4
 
 
 def test_an_export_that_plays_otherwise_is_not_written(
@@ -410,8 +423,8 @@ def test_an_export_that_plays_otherwise_is_not_written(
 
 REFUSED: dict[str, tuple[str, str | None, str, str]] = {
     "format": ("tflite", None, "new", "format='tflite' must be one of folder, onnx, torch, submission"),
-    "bits": ("onnx", "int4", "new", "quantize='int4' must be int8"),
-    "bits of torch": ("torch", "int8", "new", "format=torch has no 8-bit form"),
+    "bits": ("onnx", "int4", "new", "quantize='int4' must be int8 or bf16"),
+    "bits of torch": ("torch", "int8", "new", "quantize=int8: format=torch has no such form"),
     "zip": ("onnx", None, "new.zip", "only a submission is a zip"),
     "there": ("onnx", None, "", "is there already"),
     "no folder": ("submission", None, "file/new", "cannot write"),
