@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,8 @@ class RowMatches:
             row,
             self.sums[row],
             first_row=first_row,
-            **asdict(origin),
+            run=origin.run,
+            game_id=origin.game_id,
             kind="training",
             update=update,
             ordinal=int(self.ordinals[row]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -127,11 +126,11 @@ def to_columns(row: Any, **more: Any) -> Columns:
     Raises:
         ValueError: a match holds a value that its table would refuse.
     """
-    values = {field.name: getattr(row, field.name) for field in fields(row)}
+    values = {name: getattr(row, name) for name in row.__dataclass_fields__}  # `fields` takes a tenth of a match's time
     if isinstance(row, MatchResult):
         values = _of_match(row, values)
     whole = values | more
-    return {name: naive(value) if isinstance(value, datetime) else storable(value) for name, value in whole.items()}
+    return {name: naive(value) if isinstance(value, datetime) else value for name, value in whole.items()}
 
 
 def replay_columns(match: MatchResult, columns: Columns) -> list[Columns]:
@@ -153,7 +152,9 @@ def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any])
 
 def as_arrays(kind: str, rows: Sequence[Columns]) -> dict[str, npt.NDArray[Any]]:
     """Rows of one kind as one array a column; what else they hold is left out."""
-    return {name: np.array([storable(row[name]) for row in rows], column.dtype) for name, column in KINDS[kind].items()}
+    found = {name: [row[name] for row in rows] for name in KINDS[kind]}
+    texts = {name: map(storable, values) for name, values in found.items() if KINDS[kind][name].dtype is object}
+    return {name: np.array([*values], KINDS[kind][name].dtype) for name, values in (found | texts).items()}
 
 
 def key_of(kind: str, row: Columns) -> tuple[Any, ...]:

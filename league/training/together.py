@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 END, PLAY, SAVE = "end", "play", "save"
 """What rank 0 orders."""
+_FIELDS = tuple(field.name for field in fields(MatchResult))
 
 
 class Together:
@@ -89,7 +90,7 @@ class Together:
 
     def gather_matches(self, rollout: Rollout) -> Rollout:
         """The rollout with the actions of all ranks and, on rank 0, their matches, by row and ordinal."""
-        found = self.ranks.gather_bytes(json.dumps([_as_json(match) for match in rollout.finished]).encode())
+        found = self.ranks.gather_bytes(json.dumps([_as_list(match) for match in rollout.finished]).encode())
         matches = [_match_of(each) for data in found for each in json.loads(data)]
         actions = self.ranks.whole(rollout.action, rollout.segments)
         return replace(rollout, action=actions, finished=sorted(matches, key=lambda match: (match.row, match.ordinal)))
@@ -210,11 +211,14 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"generator": parts[0]["generator"], "nets": nets, "lanes": lanes}
 
 
-def _as_json(match: MatchResult) -> dict[str, Any]:
-    return {field.name: getattr(match, field.name) for field in fields(match)}
+def _as_list(match: MatchResult) -> list[Any]:
+    return [getattr(match, name) for name in _FIELDS]
 
 
-def _match_of(told: dict[str, Any]) -> MatchResult:
-    """The inverse of `_as_json`, over JSON."""
-    pairs = {name: {key: tuple(pair) for key, pair in told[name].items()} for name in ("metrics", "rewards")}
-    return MatchResult(**{**told, **pairs, "agents": tuple(told["agents"])})
+def _match_of(told: list[Any]) -> MatchResult:
+    """The inverse of `_as_list`, over JSON."""
+    values = dict(zip(_FIELDS, told, strict=True))
+    for name in ("metrics", "rewards"):
+        values[name] = {key: (first, second) for key, (first, second) in values[name].items()}
+    values["agents"] = tuple(values["agents"])
+    return MatchResult(**values)

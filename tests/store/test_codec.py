@@ -47,7 +47,7 @@ def test_a_row_comes_back_from_its_columns(row: Any) -> None:
 def test_a_text_that_is_no_unicode_is_stored_spelt_out(tmp_path: Path) -> None:
     """An exception of a user's code, and a path, may hold lone surrogates, which files do not take."""
     event = EventRow("a", 1, None, "code_failed", "ValueError: \ud800 é", AT)
-    assert to_columns(event)["message"] == "ValueError: \\ud800 é"
+    assert as_arrays("event", [to_columns(event)])["message"] == ["ValueError: \\ud800 é"]
     store = empty_store(tmp_path)
     store.begin_run(make_run())
     store.add_event("a", 1, "code_failed", event.message)
