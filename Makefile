@@ -1,6 +1,7 @@
 PY     ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 STAGE  ?= test50k
 COMPAT ?= 2.6.0 2.11.0 2.13.0
 KAGGLE ?= kaggle-environments==1.33.2
@@ -40,13 +41,13 @@ compat: build
 
 # The tests of Kaggle's environments, which are skipped without the package (its pins conflict with ours): 65 MB.
 kaggle: build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check jsonschema requests
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(KAGGLE)
+	$(PIP) jsonschema requests
+	$(PIP) --no-deps $(KAGGLE)
 	$(BIN)/python -m pytest -q -n 0 -m "slow or not slow" tests/envs/test_kaggle.py
 
 # The store in a bucket, on a server of S3's calls: 300 MB.
 s3: build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check s3fs 'moto[server]>=5'
+	$(PIP) s3fs 'moto[server]>=5'
 	$(BIN)/python -m pytest -q -n 0 -m "slow or not slow" tests/store/test_remote.py
 
 # The documentation site, in build/site: open build/site/index.html.
@@ -64,7 +65,7 @@ $(BIN)/python:
 
 # 2. What training needs, and this package as an editable install (first time, or when its metadata changed).
 $(VENV)/.runtime: $(BIN)/python pyproject.toml setup.py constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[build]'
+	$(PIP) -c constraints.txt -e '.[build]'
 	touch $@ $(VENV)/.built
 
 # 3. After an edit of a .pyx only the extension is rebuilt, without pip.
@@ -74,12 +75,12 @@ $(VENV)/.built: $(VENV)/.runtime $(CYTHON) $(C)
 
 # 4. What tests, linters and types need beside it.
 $(VENV)/.installed: $(VENV)/.runtime | $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
+	$(PIP) --no-build-isolation -c constraints.txt -e '.[dev]'
 	touch $@
 
 # 5. What the site needs.
 $(VENV)/.documented: $(VENV)/.runtime | $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[docs]'
+	$(PIP) --no-build-isolation -c constraints.txt -e '.[docs]'
 	touch $@
 
 # The installed layout as links, for mypy and the site (it runs no import hooks).

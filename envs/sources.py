@@ -367,13 +367,14 @@ def _module_file(address: Address, before: str = "") -> Path:
 
 
 def _find_in(name: str, paths: list[str]) -> ModuleSpec | None:
-    """As importing would look for a module inside a package that lies at `paths`."""
+    """As importing would look for a module inside a package that lies at `paths`, which need not be loaded."""
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        found = None if find is None else find(name, paths)
-        if found is not None:
+        if find is None or finder is PathFinder:  # which asks a folder without `__init__.py` for its loaded parent
+            continue
+        if (found := find(name, paths)) is not None:
             return found  # type: ignore[no-any-return]  # finders are not typed
-    return PathFinder.find_spec(name, paths)
+    return PathFinder.find_spec(name.rpartition(".")[2], paths)
 
 
 def _version_of(module: str) -> str:

@@ -376,6 +376,7 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     """
     usual, told, stream = (threading.excepthook, sys.unraisablehook), set[str](), sys.stderr
     process, leaving = os.getpid(), {name: getattr(os, name) for name in ("_exit", "abort", "execv", "execve")}
+    places = vars(os), vars(sys.modules[os.name])  # `os` has them from `posix`
 
     def caught(name: str, *given: Any) -> Any:
         caller = sys._getframe().f_back
@@ -403,11 +404,13 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     shows, warnings.showwarning = warnings.showwarning, warned  # type: ignore[assignment]  # as Python calls it
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0], is_thread=True)
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
-    vars(os).update({name: partial(caught, name) for name in leaving})
+    for place in places:
+        place.update({name: partial(caught, name) for name in leaving})
     try:
         yield
     finally:
         threading.excepthook, sys.unraisablehook = usual
         warnings.showwarning = shows
-        vars(os).update(leaving)
+        for place in places:
+            place.update(leaving)
         atexit.register(setattr, sys, "unraisablehook", hook)  # the last that is registered is called first

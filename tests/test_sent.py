@@ -11,6 +11,7 @@ from league.config.layers import read_toml
 from league.runtime import sent
 from league.runtime.cluster import absolute, files_of
 from tests.helpers.games import SUMS, SUMS_SETS, forget
+from tests.helpers.sizes import TINY
 
 GAME = f"import parts.first\nimport beside, numpy\n{SUMS}"
 BOT = "def always(obs, mask, info=None):\n    return 0\n"
@@ -87,3 +88,36 @@ def test_another_file_at_the_same_path_does_not_run(home: Path, tmp_path: Path) 
     with folder:
         words = {"env": "sums.py:Sums", "overrides": SUMS_SETS, "run": "a", "device": "cpu"}
         assert league.train(**words, store=tmp_path / "runs", callback=()).status == "finished"
+
+
+AGENT = """
+class Agent:
+    def reset(self, seed):
+        pass
+
+    def act(self, observation, mask):
+        return 0
+"""
+
+
+def test_programs_play_where_their_files_are_gone(home: Path, tmp_path: Path) -> None:
+    """A Kaggle agent, a submission and an export, each a process of its own, play the same games as before."""
+    (home / "main.py").write_text("def agent(observation, configuration):\n    return 1\n")
+    (home / "submission").mkdir()
+    (home / "submission" / "agent.py").write_text(AGENT)
+    league.train(env="matrix", run="r", overrides=TINY, store=home, callback=(), device="cpu")
+    league.export("r", home / "export", format="submission", store=home)
+    bots = absolute({"kaggle": "kaggle:main.py", "submission": "submission:submission", "export": "export:export"})
+
+    def found() -> list[object]:
+        pairs = [("bot:kaggle", "bot:submission"), ("bot:export", "bot:kaggle")]
+        return [league.evaluate(*pair, games=20, env="matrix", bots=bots, store=tmp_path / "none") for pair in pairs]
+
+    before, files = found(), files_of(bots)
+    os.chdir(tmp_path)
+    shutil.rmtree(home)
+    folder = sent.unpacked(files)
+    assert folder is not None
+    with folder:
+        assert found() == before
+    assert "/usr/bin/env" not in files_of("program:/usr/bin/env python3")

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from league.envs import appearance, registry
 from league.envs.contract.check import BUDGET, check_match_batch, check_state, watched
 from league.envs.contract.steps import HIDES, Watch, acting, check_arrays, check_spec, need, restore
-from league.envs.contract.traces import act, shown_mask, units_of
+from league.envs.contract.traces import act, follow, play, shown_mask, units_of
 from league.envs.drawing import as_picture, problem_of
 from league.envs.matches.row import MatchError
 from league.envs.user_code import line_of
-from league.errors import ContractError, LeagueError, described
+from league.errors import ConfigError, ContractError, LeagueError, described
 from league.runtime.process import settings_kept
 from league.types import SEATS, GameSpec, MatchBatch, ObservationPart
 
@@ -30,6 +30,10 @@ DRAWN = 40
 """Steps of random play after each of which a game is drawn."""
 NEVER = 20_000
 """Steps of random play in which a match must end."""
+OTHER_PROCESS = (
+    "another process plays differently: draw from the seed alone; the hash of a text, and with it the order of a set,"
+    " differs between processes (`sorted` has one order)"
+)
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,8 @@ def _check_deeply(name: str, options: Mapping[str, Any], seed: int, say: Callabl
     )
     _check_illegal(_make(name, options, ROWS, spec), min(steps, BUDGET), seed)
     _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)
+    if registry.source(name).address:
+        _check_other_process(name, options, batch, min(steps, 200), seed)
     drawings = _check_drawing(name, _make(name, options, 1, spec), min(steps, DRAWN), seed, say)
     layout = registry.layout(name, options)
     compared = min(steps, BUDGET)
@@ -215,6 +221,19 @@ def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
                 f" ({described(error)}); play a legal one instead, since players of Gymnasium send such"
             ) from None
         watch.after()
+
+
+def _check_other_process(name: str, options: Mapping[str, Any], batch: MatchBatch, steps: int, seed: int) -> None:
+    """A worker process, in which texts have other hashes, plays what this one does."""
+    try:
+        other = registry.make(name, rows=batch.num_rows, threads=1, options=options, workers=1)
+    except ConfigError:  # no worker can play it, which `env.workers` says
+        return
+    units = units_of(batch.spec, steps, batch.num_rows, seed)
+    batch.reset(seed)
+    first = play(batch, units)
+    other.reset(seed)
+    follow(other, units, first, OTHER_PROCESS)
 
 
 def _check_drawing(name: str, batch: MatchBatch, steps: int, seed: int, say: Callable[[str], None]) -> int:

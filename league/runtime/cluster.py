@@ -14,6 +14,7 @@ import platform
 import re
 import secrets
 import shlex
+import shutil
 import socket
 import tempfile
 import time
@@ -172,7 +173,8 @@ def _program(given: str) -> tuple[str, str, list[str]] | None:
 def _paths(given: Any) -> list[Path]:
     if isinstance(given, str):
         if program := _program(given):
-            named = [Path(word) for word in program[2] if os.path.isabs(word)]
+            words = [word for word in program[2] if os.path.isabs(word)]
+            named = [Path(word) for word in words if shutil.which(os.path.basename(word)) != word]  # nodes have those
             return [path for each in named for path in (each.rglob("*") if each.is_dir() else [each]) if path.is_file()]
         if found := _FILE.fullmatch(given):
             return [Path(found[2])]

@@ -12,7 +12,7 @@ import pytest
 
 import league
 from league.envs import Match, registry
-from league.errors import CodeError, LeagueError
+from league.errors import CodeError, ContractError, LeagueError
 from league.testing import check_game
 from tests.helpers.cases import cases
 from tests.helpers.games import forget, new_user
@@ -198,4 +198,13 @@ def test_a_file_that_is_nowhere_is_one_line(user: Path) -> None:
     path = write(user, "at_reset")
     (user / "game" / "data" / "level.txt").unlink()
     with pytest.raises(CodeError, match=r"FileNotFoundError.*level.txt.*game.py, line \d+"):
+        check_game(str(path))
+
+
+@pytest.mark.parametrize("draws", ["hash('level')", "[*set('abcdefghijklmnopqrstuvwxyz')].index('a')"])
+def test_a_game_that_another_process_plays_differently_is_refused(draws: str, user: Path) -> None:
+    """Texts have another hash in each process, so a resumed run would play other matches."""
+    path = write(user, "at_reset")
+    path.write_text(path.read_text().replace(READ, f"self.width = {draws} % 1_000_003 / 1e5"))
+    with pytest.raises(ContractError, match=r"another process plays differently: .*obs\[2\] is .*, and was"):
         check_game(str(path))
