@@ -13,8 +13,8 @@ C      := $(wildcard policies/*/*.h)
 train: $(VENV)/.built
 	$(BIN)/league train --stage $(STAGE)
 
-test: build
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal --durations=30
+test: build  # a worker more than cores, since tests wait for processes
+	$(BIN)/python -m pytest -q -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist worksteal --durations=30
 
 slow: build
 	$(BIN)/python -m pytest -q -m slow
