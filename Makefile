@@ -75,12 +75,12 @@ $(VENV)/.built: $(VENV)/.runtime $(CYTHON) $(C)
 
 # 4. What tests, linters and types need beside it.
 $(VENV)/.installed: $(VENV)/.runtime | $(VENV)/.built
-	$(PIP) --no-build-isolation -c constraints.txt -e '.[dev]'
+	LEAGUE_EXTENSIONS=0 $(PIP) --no-build-isolation -c constraints.txt -e '.[dev]'
 	touch $@
 
 # 5. What the site needs.
 $(VENV)/.documented: $(VENV)/.runtime | $(VENV)/.built
-	$(PIP) --no-build-isolation -c constraints.txt -e '.[docs]'
+	LEAGUE_EXTENSIONS=0 $(PIP) --no-build-isolation -c constraints.txt -e '.[docs]'
 	touch $@
 
 # The installed layout as links, for mypy and the site (it runs no import hooks).

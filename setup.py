@@ -87,7 +87,10 @@ class build_ext(_build_ext):
 
 setup(
     cmdclass={"build_ext": build_ext, "build_py": build_py},
-    ext_modules=cythonize(
+    # 0: the modules lie compiled in their places, and pip only adds what an extra needs (Makefile).
+    ext_modules=[]
+    if os.environ.get("LEAGUE_EXTENSIONS") == "0"
+    else cythonize(
         [
             Extension("league.envs.brawl.brawl", ["envs/brawl/brawl.pyx"]),
             Extension("league.envs.cards.cards", ["envs/cards/cards.pyx"]),

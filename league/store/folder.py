@@ -28,7 +28,17 @@ from league.store.owner import (
     write,
 )
 from league.store.rows import AgentRow, GameRow, RatingRow, RunStatus, SnapshotRow, now
-from league.store.segments import ROWS, Segment, damage, merge, numbers, rows_of, sync_rows, write_segment
+from league.store.segments import (
+    ROWS,
+    Segment,
+    damage,
+    merge,
+    numbers,
+    place_segment,
+    rows_of,
+    sync_rows,
+    write_segment,
+)
 from league.types import MatchResult
 
 FLUSH_SECONDS = 3.0
@@ -130,6 +140,21 @@ class Folder:
         self._segments[segment.kind] = [*self._segments.get(segment.kind, ()), segment]
         self._is_changed = True
 
+    def place(self, segment: Segment, data: bytes) -> None:
+        """Lists a segment of another process's folder (`taken`), whose bytes are a file of this one then."""
+        self.add_segment(place_segment(self.path, segment, self._number(segment.kind), data))
+
+    def taken(self) -> list[tuple[Segment, bytes]]:
+        """Writes what waits; returns all segments with their bytes, which are gone here then."""
+        self._write()
+        segments = [segment for those in self._segments.values() for segment in those]
+        paths = [self.path / ROWS / segment.name for segment in segments]
+        found = [(segment, path.read_bytes()) for segment, path in zip(segments, paths, strict=True)]
+        for path in paths:
+            path.unlink()
+        self._take(Listing(segments={}))
+        return found
+
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
         """Notes a snapshot, which is an agent named RUN@STEP from then on."""
         self._snapshots[snapshot.step], self._is_changed = snapshot, True
@@ -143,6 +168,11 @@ class Folder:
     def num_waiting(self) -> int:
         """Rows in memory that are in no segment yet."""
         return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether `flush` writes what waits without being forced."""
+        return time.monotonic() >= self._next_flush
 
     # How far it is.
 
@@ -190,7 +220,7 @@ class Folder:
         """
         if not (self.num_waiting or self._is_changed or not self._is_noted):
             return True
-        if not (force or is_wanted) and time.monotonic() < self._next_flush:
+        if not (force or is_wanted or self.is_flush_due):
             return False
         try:
             self._write()

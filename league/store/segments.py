@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -168,11 +168,24 @@ def write_query(
     con: duckdb.DuckDBPyConnection, folder: Path, kind: str, number: int, query: str, num_rows: int
 ) -> Segment:
     """Writes what a query gives, `num_rows` rows of a kind's columns, as a segment."""
+
+    def write(draft: Path) -> None:
+        con.execute(f"COPY ({query}) TO {quoted(str(draft))} (FORMAT parquet, COMPRESSION zstd)")
+
+    return _written(folder, kind, number, num_rows, write)
+
+
+def place_segment(folder: Path, segment: Segment, number: int, data: bytes) -> Segment:
+    """Writes the bytes of a segment of another folder as segment `number` of this one."""
+    return _written(folder, segment.kind, number, segment.rows, lambda draft: draft.write_bytes(data))
+
+
+def _written(folder: Path, kind: str, number: int, num_rows: int, write: Callable[[Path], object]) -> Segment:
     path = folder / ROWS / f"{kind}-{number:06d}.parquet"
     draft = temporary_beside(path)
     try:
         path.parent.mkdir(exist_ok=True)
-        con.execute(f"COPY ({query}) TO {quoted(str(draft))} (FORMAT parquet, COMPRESSION zstd)")
+        write(draft)
         digest = sha256_of(draft)
         os.rename(draft, path)
     except (OSError, duckdb.Error) as error:

@@ -1,21 +1,25 @@
 """A run that several ranks train: what passes between them in a rollout, an update and a save.
 
-Rank 0 leads: it runs the loop, draws from the pool, writes the store, evaluates and saves. The others `follow` its
-orders. Weights, moments and generators of the learner are the same on all of them; each has its part of the rows.
+Rank 0 leads: it runs the loop, draws from the pool, evaluates and saves. The others `follow` its orders. Each rank
+writes segments of its own matches; rank 0 puts them into the run's folder, which no other needs to see. Weights,
+moments and generators of the learner are the same on all of them; each has its part of the rows.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import signal
 from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from league.errors import LeagueError
+from league.errors import LeagueError, StoreError
 from league.play import randomness
 from league.play.moving import regrouped, seed_after
 from league.play.opponents import NO_SLOT
@@ -25,6 +29,8 @@ from league.runtime.ranks import Ranks
 from league.runtime.rows import RowGenerator, RowShare
 from league.runtime.signals import received
 from league.runtime.trees import from_bytes, to_bytes
+from league.store.folder import Folder
+from league.store.segments import Segment
 from league.training.learner import Learner
 from league.training.run import Run
 from league.types import MatchResult, Rollout
@@ -32,7 +38,7 @@ from league.types import MatchResult, Rollout
 if TYPE_CHECKING:
     from league.training.training import Training
 
-END, PLAY, SAVE = "end", "play", "save"
+END, PLAY, WRITE, SAVE = "end", "play", "write", "save"
 """What rank 0 orders."""
 _FIELDS = tuple(field.name for field in fields(MatchResult))
 
@@ -50,6 +56,13 @@ class Together:
         self.ranks, self._run, self._pool = ranks, run, pool
         self._there: set[str] = set()
         """Snapshots that the other ranks have in memory."""
+        self._unwritten: dict[int, list[MatchResult]] = {}
+        """On rank 0, rank -> its matches that are in no segment yet."""
+        if self.leads:
+            self._rows = run.rows
+        else:
+            self._temporary = TemporaryDirectory(prefix="league-rank-")
+            self._rows = Folder(Path(self._temporary.name), run.callback.say)
 
     def begin(self) -> None:
         """The pools have the nets of the saved state."""
@@ -90,10 +103,31 @@ class Together:
 
     def gather_matches(self, rollout: Rollout) -> Rollout:
         """The rollout with the actions of all ranks and, on rank 0, their matches, by row and ordinal."""
+        self._rows.add_matches(rollout.finished)
         found = self.ranks.gather_bytes(json.dumps([_as_list(match) for match in rollout.finished]).encode())
-        matches = [_match_of(each) for data in found for each in json.loads(data)]
+        matches = [[_match_of(each) for each in json.loads(data)] for data in found]
+        for rank, of_rank in enumerate(matches[1:], 1):
+            self._unwritten.setdefault(rank, []).extend(of_rank)
         actions = self.ranks.whole(rollout.action, rollout.segments)
-        return replace(rollout, action=actions, finished=sorted(matches, key=lambda match: (match.row, match.ordinal)))
+        finished = sorted(itertools.chain(*matches), key=lambda match: (match.row, match.ordinal))
+        return replace(rollout, action=actions, finished=finished)
+
+    def gather_segments(self) -> None:
+        """The other ranks write their matches since the last time as segments, and rank 0 places them in its folder."""
+        self.order(WRITE)
+        own = [] if self.leads else [[segment.model_dump(), data] for segment, data in self._rows.taken()]
+        for rank, data in enumerate(self.ranks.gather_bytes(to_bytes(own))):
+            try:
+                for segment, content in from_bytes(data):
+                    self._rows.place(Segment(**segment), content)
+            except StoreError:  # as rows of this rank's own they wait for the disk
+                self._rows.add_matches(self._unwritten[rank])
+        self._unwritten.clear()
+
+    def write_alone(self) -> None:
+        """Rank 0 takes the matches of which another rank wrote no segment yet: it cannot any more."""
+        self._rows.add_matches(itertools.chain(*self._unwritten.values()))
+        self._unwritten.clear()
 
     def gather_state(self, learner: Learner, collector: Collector) -> dict[str, Any]:
         """On rank 0 the matches and generators of all ranks, as parts of the run's state; elsewhere nothing.
@@ -124,7 +158,9 @@ def follow(training: Training) -> dict[str, Any]:
     assert together is not None
     with training.going():
         while (told := together.ranks.broadcast())["do"] != END:
-            if told["do"] == SAVE:
+            if told["do"] == WRITE:
+                together.gather_segments()
+            elif told["do"] == SAVE:
                 together.gather_state(training.learner, training.collector)
             else:
                 training.learn(training.collect())

@@ -226,6 +226,7 @@ class Training:
         """
         state = state_of(self.run, self.learner, self.pool, self.collector) | self._own_state()
         if self.together is not None:
+            self.together.gather_segments()
             self.together.order(SAVE)
             state |= self.together.gather_state(self.learner, self.collector)
         is_saved = checkpoint(self.run, state, must_succeed=must_succeed, is_mark=self._is_mark)
@@ -235,6 +236,8 @@ class Training:
 
     def save_without_matches(self) -> str:
         """The same in the middle of a rollout, which is lost with the matches in play; says whether that went well."""
+        if self.together is not None:
+            self.together.write_alone()
         return save_without_matches(self.run, self.learner, self.pool, self._own_state())
 
     def collect(self) -> Rollout:
@@ -249,6 +252,8 @@ class Training:
         if together is None:
             self.pool.refresh_targets(in_use)
         else:
+            if together.leads and self.run.rows.is_flush_due:
+                together.gather_segments()
             together.order(PLAY)
             together.refresh_targets(in_use)
         started = time.perf_counter()
@@ -290,7 +295,8 @@ class Training:
         metrics |= {f"schedule/{'.'.join(path)}": x for path, x in run.config.scheduled().items()}
         if run.lessons:
             metrics["lesson"] = float(self.lesson.number)
-        run.rows.add_matches(rollout.finished)
+        if together is None:
+            run.rows.add_matches(rollout.finished)
         tell_of_bots(run, self.pool)
         run.met.train(run.name, (x for x in rollout.finished if x.game_id == run.game_id))
         run.rows.add_metrics(counters.update, counters.steps, metrics, self.pool.agent_metrics())

@@ -179,6 +179,10 @@ def test_a_rank_that_dies_ends_the_run_saved(tmp_path: Path) -> None:
         r"run=run: stopped after step \d[\d,]*: lost another rank \(.*\); saved; go on with `league res", told
     )
     row, kept = Store.open(store).find_run("run"), load_state(store / "run" / "state")
+    halves = [(match.update, match.row >= 4) for match in Store.open(store).matches("run", "training")]
+    assert {(update, half) for update, half in halves if update > 1} >= {
+        (update, half) for update in range(2, row.update + 1) for half in (False, True)
+    }, "matches that no segment had are written by the rank that is left"
     assert row.status == "failed" and kept["counters"]["steps"] == row.steps > 0 and kept["collector"] is None
     resume(0, str(store), "run", row.update + 2)
     assert Store.open(store).find_run("run").update == row.update + 2
@@ -198,7 +202,7 @@ def test_ranks_whose_weights_part_are_told(tmp_path: Path) -> None:
     """At a save, which is not made."""
     collector = make_collector("matrix", rows=4)
     learner = Learner(collector.policy, settings.load().learner, np.random.default_rng(0), torch.device("cpu"))
-    run: Any = SimpleNamespace(device=torch.device("cpu"), name="run", counters=Counters(steps=1_024))
+    run: Any = SimpleNamespace(device=torch.device("cpu"), name="run", counters=Counters(steps=1_024), rows=None)
     with pytest.raises(LeagueError, match="run=run: at step 1,024 the weights of rank 1 are not those of rank 0"):
         Together(Liar(0, 2), run, collector.pool).gather_state(learner, collector)  # type: ignore[arg-type]
 
