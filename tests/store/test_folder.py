@@ -121,6 +121,23 @@ def test_a_write_is_whole_or_not_at_all(
 # How segments become few, and states bring theirs back
 
 
+def test_segments_of_another_process_are_placed(store: Filled, tmp_path: Path) -> None:
+    """A rank's matches come as the segments that it wrote, twice; its own folder keeps none of them."""
+    folder, other = store.folder("a"), Folder(tmp_path / "of-rank-1", print)
+    other.path.mkdir()
+    folder.add_matches([make_match()])
+    for first in (1, 4):
+        other.add_matches([make_match(ordinal=ordinal) for ordinal in range(first, first + 3)])
+        for segment, data in other.taken():
+            folder.place(segment, data)
+        assert not files(other.path) and not other.num_waiting
+    assert folder.flush(force=True) and ordinals(store) == [*range(7)]
+    assert {segment.rows for segment in listed(folder.path).segments["match"]} == {1, 3}
+    folder.prepare()
+    folder.commit()
+    assert ordinals(store) == [*range(7)] and folder.damaged(listed(folder.path).model_dump(mode="json")) == []
+
+
 @pytest.mark.parametrize("seed", cases(0, slow=range(1, 6)))
 def test_states_have_few_segments_and_bring_back_their_rows(
     store: Filled, seed: int, monkeypatch: pytest.MonkeyPatch
