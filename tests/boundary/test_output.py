@@ -32,6 +32,7 @@ from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known, one_li
 from league.faces import live
 from league.runtime.phases import listening
 from league.store.files import new_file
+from tests.helpers.cases import cases
 from tests.helpers.commands import call, need_refusal, streams
 from tests.test_imports import modules
 
@@ -82,7 +83,7 @@ def test_no_letter_from_outside_commands_the_terminal(named: Path, tmp_path: Pat
     assert one_line("a\x1b\nb\u202e") == r"a\x1b\nb\u202e"
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl", "md", "table"])
+@pytest.mark.parametrize("format", cases("csv", "table", slow=["jsonl", "md"]))
 def test_no_query_commands_a_terminal(format: str, named: Path) -> None:
     """A pipe gets data for other programs as it is, escapes and line feeds included."""
     sql = 'SELECT agent_id AS "\x1b[2J", 1 AS n FROM agent ORDER BY ALL'

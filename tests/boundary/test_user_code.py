@@ -277,7 +277,7 @@ def test_code_that_fails_ends_a_command_in_its_line(
     assert len(called.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("fault, workers", cases(("exit 3", 0), ("memory", 2), slow=product(FAULTS, [0, 2])))
+@pytest.mark.parametrize("fault, workers", cases(("exit 3", 2), ("memory", 0), slow=product(FAULTS, [0, 2])))
 def test_a_gate_over_code_that_fails_has_exit_code_1(fault: str, workers: int, user: Path) -> None:
     """Neither 0, 3 nor 4, which say what the test found, in this process and in workers."""
     file, line = write(user)
@@ -836,7 +836,8 @@ def test_a_thread_that_ends_the_process_is_a_line(user: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGUSR1, signal.SIGVTALRM, signal.SIGRTMIN + 3, signal.SIGSEGV, signal.SIGQUIT]
+    "number",
+    cases(signal.SIGUSR1, signal.SIGSEGV, slow=[signal.SIGVTALRM, signal.SIGRTMIN + 3, signal.SIGQUIT]),
 )
 def test_a_signal_that_code_sends_is_told_with_its_line(number: int, user: Path) -> None:
     """It would kill in silence."""

@@ -19,6 +19,7 @@ from league.envs.matches.row import MatchError
 from league.errors import CodeError, ConfigError, ContractError
 from league.testing import check_game
 from tests.helpers import odd_gym, zoo_envs
+from tests.helpers.cases import cases
 from tests.helpers.games import SUMS, new_user
 
 HERE = "tests.helpers.odd_gym:"
@@ -206,12 +207,14 @@ class Drawn(Ring):
 
 @pytest.mark.parametrize(
     ("text", "fault", "words"),
-    [
+    cases(
         (DRAWS, "1 / 0", r"division by zero \(.*drawn.py, line \d+\)"),
-        (DRAWS, "import no_such", ""),
-        (ALONE, "return 5", "must give an array"),
-        (ALONE, "raise gymnasium.error.DependencyNotInstalled('no display')", ""),
-    ],
+        slow=[
+            (DRAWS, "import no_such", ""),
+            (ALONE, "return 5", "must give an array"),
+            (ALONE, "raise gymnasium.error.DependencyNotInstalled('no display')", ""),
+        ],
+    ),
 )
 def test_pictures_are_tried(text: str, fault: str, words: str, tmp_path: Path) -> None:
     """As shapes are; without the library that draws them the rest of the contract is held, and a line says so."""

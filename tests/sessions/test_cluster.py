@@ -294,6 +294,7 @@ def test_an_exploiter_on_a_cluster_is_what_one_process_trains(whole: Path, tmp_p
         league.train("smoke", env="matrix", on="local", store=store)
 
 
+@pytest.mark.slow
 def test_a_tournament_plays_the_same_games_on_a_cluster(
     whole: Path, tmp_path: Path, local: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

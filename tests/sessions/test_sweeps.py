@@ -308,6 +308,7 @@ def test_two_jobs_share_a_sweep(tmp_path: Path) -> None:
     assert len({x.user_attrs["worker"] for x in journal.study.trials}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.xdist_group("ray")
 def test_jobs_on_a_cluster_share_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
