@@ -142,6 +142,7 @@ class Folder:
 
     def place(self, segment: Segment, data: bytes) -> None:
         """Lists a segment of another process's folder (`taken`), whose bytes are a file of this one then."""
+        check_owned(self.path)
         self.add_segment(place_segment(self.path, segment, self._number(segment.kind), data))
 
     def taken(self) -> list[tuple[Segment, bytes]]:
@@ -149,9 +150,10 @@ class Folder:
         self._write()
         segments = [segment for those in self._segments.values() for segment in those]
         paths = [self.path / ROWS / segment.name for segment in segments]
-        found = [(segment, path.read_bytes()) for segment, path in zip(segments, paths, strict=True)]
-        for path in paths:
-            path.unlink()
+        with told(self.path, "its segments cannot be handed over"):
+            found = [(segment, path.read_bytes()) for segment, path in zip(segments, paths, strict=True)]
+            for path in paths:
+                path.unlink()
         self._take(Listing(segments={}))
         return found
 

@@ -8,9 +8,9 @@ moments and generators of the learner are the same on all of them; each has its 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import signal
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,8 +56,8 @@ class Together:
         self.ranks, self._run, self._pool = ranks, run, pool
         self._there: set[str] = set()
         """Snapshots that the other ranks have in memory."""
-        self._unwritten: dict[int, list[MatchResult]] = {}
-        """On rank 0, rank -> its matches that are in no segment yet."""
+        self._unwritten: list[MatchResult] = []
+        """On rank 0, matches of the others that are in no segment yet."""
         if self.leads:
             self._rows = run.rows
         else:
@@ -103,14 +103,18 @@ class Together:
 
     def gather_matches(self, rollout: Rollout) -> Rollout:
         """The rollout with the actions of all ranks and, on rank 0, their matches, by row and ordinal."""
-        self._rows.add_matches(rollout.finished)
         found = self.ranks.gather_bytes(json.dumps([_as_list(match) for match in rollout.finished]).encode())
-        matches = [[_match_of(each) for each in json.loads(data)] for data in found]
-        for rank, of_rank in enumerate(matches[1:], 1):
-            self._unwritten.setdefault(rank, []).extend(of_rank)
+        matches = [_match_of(each) for data in found for each in json.loads(data)]
         actions = self.ranks.whole(rollout.action, rollout.segments)
-        finished = sorted(itertools.chain(*matches), key=lambda match: (match.row, match.ordinal))
-        return replace(rollout, action=actions, finished=finished)
+        return replace(rollout, action=actions, finished=sorted(matches, key=lambda match: (match.row, match.ordinal)))
+
+    def add_matches(self, matches: Sequence[MatchResult]) -> None:
+        """The matches of a rollout count, now that its update is made: this rank's own are written next."""
+        self._rows.add_matches(x for x in matches if self._rank_of(x) == self.ranks.rank)
+        self._unwritten += (x for x in matches if self._rank_of(x) != self.ranks.rank)
+
+    def _rank_of(self, match: MatchResult) -> int:
+        return match.row // (self._run.config.env.rows // self.ranks.size)
 
     def gather_segments(self) -> None:
         """The other ranks write their matches since the last time as segments, and rank 0 places them in its folder."""
@@ -121,12 +125,12 @@ class Together:
                 for segment, content in from_bytes(data):
                     self._rows.place(Segment(**segment), content)
             except StoreError:  # as rows of this rank's own they wait for the disk
-                self._rows.add_matches(self._unwritten[rank])
+                self._rows.add_matches(x for x in self._unwritten if self._rank_of(x) == rank)
         self._unwritten.clear()
 
     def write_alone(self) -> None:
         """Rank 0 takes the matches of which another rank wrote no segment yet: it cannot any more."""
-        self._rows.add_matches(itertools.chain(*self._unwritten.values()))
+        self._rows.add_matches(self._unwritten)
         self._unwritten.clear()
 
     def gather_state(self, learner: Learner, collector: Collector) -> dict[str, Any]:

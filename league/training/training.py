@@ -282,6 +282,8 @@ class Training:
         num_steps = rollout.reward.numel() * (1 if together is None else together.ranks.size)
         counters.update += 1
         counters.steps += num_steps
+        if together is not None:
+            together.add_matches(played.finished if together.leads else rollout.finished)
         if together is not None and not together.leads:
             self._follow_schedules()
             return metrics

@@ -202,8 +202,11 @@ def test_a_file_that_is_nowhere_is_one_line(user: Path) -> None:
 
 
 @pytest.mark.parametrize("draws", ["hash('level')", "int.from_bytes(''.join(set('abcdefgh')).encode())"])
-def test_a_game_that_another_process_plays_differently_is_refused(draws: str, user: Path) -> None:
+def test_a_game_that_another_process_plays_differently_is_refused(
+    draws: str, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Texts have another hash in each process, so a resumed run would play other matches."""
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     path = write(user, "at_reset")
     path.write_text(path.read_text().replace(READ, f"self.width = {draws} % 999_983 / 2e5"))
     with pytest.raises(ContractError, match=r"another process plays differently: .*obs\[2\] is .*, and was"):
