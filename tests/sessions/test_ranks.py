@@ -20,7 +20,7 @@ import torch
 
 import league
 from league import config as settings
-from league.errors import ConfigError, LeagueError, UsageError
+from league.errors import ConfigError, GuardError, LeagueError, UsageError
 from league.runtime import launch
 from league.runtime.ranks import Ranks
 from league.runtime.trees import from_bytes, to_bytes
@@ -188,6 +188,30 @@ def test_a_rank_that_dies_ends_the_run_saved(tmp_path: Path) -> None:
     assert Store.open(store).find_run("run").update == row.update + 2
     updates = {match.update for match in Store.open(store).matches("run", "training")}
     assert updates >= {row.update + 1, row.update + 2}
+
+
+def train_to_a_finding(rank: int, folder: str) -> None:
+    """The third update fails on rank 0."""
+    made, update = [], Learner.update
+
+    def failing(self: Learner, rollout: Any) -> Any:
+        made.append(update(self, rollout))
+        if len(made) == 3 and rank == 0:
+            raise GuardError("a finding", "nonfinite")
+        return made[-1]
+
+    Learner.update = failing  # type: ignore[method-assign]  # in a process of its own
+    train_for_long(rank, folder)
+
+
+def test_matches_of_an_update_that_failed_do_not_count(tmp_path: Path) -> None:
+    """Those of the other rank are nowhere; the run makes that update again when it goes on."""
+    for process in started(tmp_path / "meet", 2, train_to_a_finding, str(tmp_path / "store")):
+        process.wait(60)
+    store = Store.open(tmp_path / "store")
+    assert store.find_run("run").update == 2
+    halves = {(match.update, match.row >= 4) for match in store.matches("run", "training")}
+    assert (2, True) in halves and (3, True) not in halves
 
 
 class Liar(Ranks):
