@@ -64,7 +64,7 @@ def shortened(command: str) -> str:
     if "league exploit" in command:
         command += " --games 20"
     if "league gate" in command or "--format adaptive" in command:
-        command += " --max-games 20"
+        command = re.sub(r" --max-games \d+", "", command) + " --max-games 20"
     if "league compare" in command:
         command = re.sub(r"--seeds \d+", "--seeds 2", command) + " --set run.allow_short=true"
         command = command.replace("compare best.toml", "compare kuhn-t001-s1")  # the best may be the shipped settings
