@@ -22,6 +22,8 @@ ARRAYS = ("obs", "mask", "actions", "reward_terms", "terminated", "truncated", "
 TURNS = ("to_act", "held")
 SHARE = 0.03
 """Of the time in which rollouts are played, the most that the check takes: it looks at as many steps as fit."""
+FIRST = 8
+"""Checks that are made first whatever time they take, so that what a short run finds hangs on no clock."""
 
 
 class StrictMasks:
@@ -52,7 +54,7 @@ class StrictMasks:
         """Seconds of rollouts, and of them seconds of checks."""
         self._cost: float | None = None
         """Seconds of a step that the twin plays, by the cheapest check so far; None before the first."""
-        self._is_armed = False
+        self._num_checks, self._is_armed = 0, False
         """Whether the step before was kept for a check of this one."""
         self._rng = np.random.default_rng(0)
         self._row, self._is_following = 0, False
@@ -67,7 +69,7 @@ class StrictMasks:
         self._since = time.perf_counter()
 
     def sample(self, steps: npt.NDArray[np.int64]) -> None:
-        """Called when all actions are written, before every step: `check`, where there is time for it.
+        """Called when all actions are written, before every step: `check`, where it is one of the `FIRST` or has time.
 
         Of a step that is checked the one before was kept, so that it can be made once more.
 
@@ -79,16 +81,17 @@ class StrictMasks:
         """
         self._count_time()
         units = 1 + self._behind(steps)
-        most = SHARE / self._num_lanes * self._played
-        if self._cost is not None and not self._is_armed and self._spent + units * self._cost > most:
+        has_time = self._spent + units * (self._cost or 0.0) <= SHARE / self._num_lanes * self._played
+        if not self._is_armed and (units == math.inf or (self._num_checks >= FIRST and not has_time)):
             self.now = None
             return
         with phase("strict_masks"):
-            if self.now is None and self._cost is not None:
+            if self.now is None and self._num_checks:
                 self.now, self._is_armed = self._moment(self._row), True
                 self._spent += self._count_time()
                 return
             self.check(self._row)
+            self._num_checks += 1
             self._is_armed, self._is_following, self._made = False, True, self._seen
         seconds = self._count_time()
         self._spent += seconds
