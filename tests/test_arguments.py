@@ -129,6 +129,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", DOORS)
+@pytest.mark.slow
 def test_any_value_at_other_doors_is_a_line_at_most(name: str) -> None:
     """Environments of Gymnasium and PettingZoo, and checks: so it is of them."""
     function, given, names = DOORS[name]
@@ -144,6 +145,7 @@ def test_any_actions_are_a_line_at_most() -> None:
 
 
 @pytest.mark.parametrize("kind", cases(torch.float64, slow=[torch.bfloat16]))
+@pytest.mark.slow
 def test_another_default_type_of_torch_changes_nothing(kind: torch.dtype, tmp_path: Path) -> None:
     """What is learned is the same, bit for bit, what is loaded plays, and the default is as it was."""
     learned = []
@@ -170,6 +172,7 @@ MODES: dict[str, Callable[[], AbstractContextManager[object]]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.slow
 def test_a_mode_of_torch_around_a_call_changes_nothing(mode: str, tmp_path: Path) -> None:
     """What is learned within it is what is learned without it, and it holds again afterwards."""
     found = []

@@ -154,6 +154,7 @@ def stranger(tmp_path: Path) -> tuple[Path, Path]:
     return store, folder
 
 
+@pytest.mark.slow
 def test_a_strangers_agent_sets_only_what_it_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluations of a folder start no workers, and its exploiter learns by this user's settings, with its network."""
     with new_user(tmp_path):

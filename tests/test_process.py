@@ -130,6 +130,7 @@ def test_importing_and_loading_change_nothing(code: str, store: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the process is looked at through Linux's C library")
+@pytest.mark.slow
 def test_what_trains_leaves_the_environment() -> None:
     """Torch is loaded with threads that sleep soon; what says so is gone afterwards."""
     changed = changes(TRAINING)

@@ -682,6 +682,7 @@ def test_what_is_no_environment_of_a_file_is_one_line(address: str, words: str, 
     assert words in refusal(lambda: games.enter(address))
 
 
+@pytest.mark.slow
 def test_a_class_and_its_file_are_one_game(ponds: Path) -> None:
     """In either order, in one process or later: the class is found again by its file, while the file still has it."""
     write_game(Path("own_duel.py"))

@@ -294,6 +294,7 @@ def test_values_are_shown_in_the_games_units() -> None:
     assert any(values[0]) and values[1] == pytest.approx([50.0 * x for x in values[0]])
 
 
+@pytest.mark.slow
 def test_the_demo_is_a_match_of_the_agents_that_come_with_league(tmp_path: Path) -> None:
     """In a folder without a store: ten seconds, two agents of under 2 MB, and three commands to go on."""
     done = processes.run("demo", "--out", tmp_path / "m.html", "--store", tmp_path / "none", cwd=tmp_path)

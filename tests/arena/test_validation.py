@@ -15,6 +15,7 @@ import league
 from league.arena.validation import Validation, validate
 from league.errors import LeagueError, UsageError
 from league.runtime import sandbox
+from tests.helpers.cases import cases
 from tests.helpers.commands import call
 
 pytestmark = [
@@ -87,7 +88,18 @@ def broken(found: Validation) -> dict[str, str]:
     return {check.rule: check.found for check in found.checks if check.next}
 
 
-@pytest.mark.parametrize("what", BAD)
+USUAL = (
+    "imports what is not there",
+    "answers nan",
+    "loops",
+    "forks natively",
+    "eats memory",
+    "writes",
+    "opens a socket",
+)
+
+
+@pytest.mark.parametrize("what", cases(*USUAL, "prints a gigabyte", "remembers", slow=BAD))
 def test_a_bad_submission_is_one_line(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule that it breaks is named, files outside are as they were, and nothing of it goes on."""
     monkeypatch.setenv("LEAGUE_PROGRAM_SECONDS", "1" if what == "loops" else "60")
@@ -179,6 +191,7 @@ def test_a_submission_plays_in_tournaments(tmp_path: Path) -> None:
     assert any(standing.name == "bot:mine" for standing in found.standings)
 
 
+@pytest.mark.slow
 def test_folders_of_submissions_are_entrants(tmp_path: Path) -> None:
     """Beside agents of league; one that would write loses its matches, and the tournament goes on."""
     place, runs = tmp_path / "place", tmp_path / "runs"

@@ -156,6 +156,7 @@ def test_a_sick_store_raises_its_alarm_and_no_other(kind: Kind, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", SICK)
+@pytest.mark.slow
 def test_the_query_of_an_alarm_returns_the_numbers_of_its_sentence(kind: Kind, tmp_path: Path) -> None:
     """`league query` with the text that is shown prints rows that hold every count and score of the sentence."""
     store = make_store(tmp_path)
@@ -200,6 +201,7 @@ def false_alarms(folder: Path, stores: int, chance: Chance, games: int) -> dict[
 
 
 @pytest.mark.parametrize("chance", [improving, lambda i, j: 0.5], ids=["improving", "level"])
+@pytest.mark.slow
 def test_healthy_stores_seldom_raise_one(chance: Chance, tmp_path: Path) -> None:
     """Of ten healthy stores, whose run improves or stands still, no kind is raised in more than one."""
     assert max(false_alarms(tmp_path, 10, chance, games=20).values()) <= 1

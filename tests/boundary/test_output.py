@@ -83,7 +83,7 @@ def test_no_letter_from_outside_commands_the_terminal(named: Path, tmp_path: Pat
     assert one_line("a\x1b\nb\u202e") == r"a\x1b\nb\u202e"
 
 
-@pytest.mark.parametrize("format", cases("csv", "table", slow=["jsonl", "md"]))
+@pytest.mark.parametrize("format", cases("csv", slow=["table", "jsonl", "md"]))
 def test_no_query_commands_a_terminal(format: str, named: Path) -> None:
     """A pipe gets data for other programs as it is, escapes and line feeds included."""
     sql = 'SELECT agent_id AS "\x1b[2J", 1 AS n FROM agent ORDER BY ALL'
@@ -109,7 +109,7 @@ def test_words_are_utf8_in_every_locale(named: Path) -> None:
         assert done.returncode == 2 and told in done.stderr and done.stderr.count(b"\n") == 1, done
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+@pytest.mark.parametrize("encoding", cases("ascii", slow=["latin-1"]))
 def test_letters_that_the_output_lacks_are_spelt_out(encoding: str, named: Path) -> None:
     """Every command prints in every encoding; in JSON letters are escapes anyway."""
     called = call("leaderboard", "--store", named, encoding=encoding)
@@ -141,6 +141,7 @@ def test_talk_that_nobody_takes_ends_nothing(tmp_path: Path) -> None:
         assert call(*words, "--store", tmp_path / "s", err=full).json["summary"]["games"] == 2
 
 
+@pytest.mark.slow
 def test_words_go_out_through_one_door() -> None:
     """No module prints by itself: `league.printing`, and the callback of a terminal, do."""
     prints = {"print", "typer.echo", "typer.secho", "click.echo", "sys.stdout.write", "sys.stderr.write"}

@@ -319,6 +319,7 @@ def test_a_picture_that_fails_has_its_line(user: Path, monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.slow
 def test_code_is_to_blame_by_where_an_error_arose(user: Path) -> None:
     """In Python, too: a game's error is a `CodeError` with its cause, in this process and from a worker."""
     file, line = write(user, "divide", "bot")
@@ -643,9 +644,7 @@ TRAP = "import builtins, inspect, os, signal, sys, threading\nFIRST, KEPT = os.g
 @pytest.mark.parametrize("where", ["import", "step", "bot", "drawing"])
 @pytest.mark.parametrize(
     "trap",
-    cases(
-        "process", "recursion", "modules", "deleted", "closed", "descriptors", "blocked", "limit", "alarm", slow=TRAPS
-    ),
+    cases("process", "recursion", "modules", "closed", "limit", slow=TRAPS),
 )
 def test_what_python_needs_is_put_back(trap: str, where: str, user: Path) -> None:
     """Paths, modules, hooks, built-in functions, the recursion limit: commands end as they do without."""
@@ -710,6 +709,7 @@ def test_what_nothing_can_catch_is_a_line(user: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_an_environment_raises_as_it_is_let_go_of_is_a_line(user: Path) -> None:
     """Though what it writes as it is looked at is not shown."""
     gone = "    def __del__(self):\n        1 / 0\n\n    def step"
@@ -735,6 +735,7 @@ def test_a_warning_is_a_line(user: Path) -> None:
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stderr.endswith("; mend it\n"), done
 
 
+@pytest.mark.slow
 def test_what_goes_on_after_a_command_does_not_keep_it(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that is no daemon, which Python would wait for: the command ends with its exit code, and says so."""
     file, line = write(user, "threading.Thread(target=time.sleep, args=(1_000,), name='mine').start(); 1 / 0", "step")
@@ -747,6 +748,7 @@ def test_what_goes_on_after_a_command_does_not_keep_it(user: Path, monkeypatch: 
     assert last.startswith("your code left mine") and "end it in your code" in last
 
 
+@pytest.mark.slow
 def test_what_python_calls_as_it_ends_is_a_line_at_most(user: Path) -> None:
     """`os._exit` there would hide an exit code, and `sys.exit` is an error that nothing catches."""
     file, _ = write(user, "import atexit; atexit.register(os._exit, 0); atexit.register(sys.exit, 0); 1 / 0", "step")
@@ -837,7 +839,7 @@ def test_a_thread_that_ends_the_process_is_a_line(user: Path) -> None:
 
 @pytest.mark.parametrize(
     "number",
-    cases(signal.SIGUSR1, signal.SIGSEGV, slow=[signal.SIGVTALRM, signal.SIGRTMIN + 3, signal.SIGQUIT]),
+    cases(signal.SIGUSR1, slow=[signal.SIGSEGV, signal.SIGVTALRM, signal.SIGRTMIN + 3, signal.SIGQUIT]),
 )
 def test_a_signal_that_code_sends_is_told_with_its_line(number: int, user: Path) -> None:
     """It would kill in silence."""

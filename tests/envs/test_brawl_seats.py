@@ -65,6 +65,7 @@ def assert_exchanged(batch, mirror):
 
 
 @pytest.mark.parametrize("bot", [pytest.param(i, id=name) for i, name in enumerate(BOTS)])
+@pytest.mark.slow
 def test_mirror_matches_are_even(bot):
     """A bot against itself wins from both seats and from both sides equally often, within 4 sigma of 3,000 matches."""
     batch = make(500, 1, Options())

@@ -21,7 +21,7 @@ from tests.helpers.matches import Auction, Hands
 Kind = type[Any]
 
 
-@pytest.mark.parametrize("name", cases("brawl", "cards", "kuhn", slow=registry.games()))
+@pytest.mark.parametrize("name", cases("cards", "kuhn", slow=registry.games()))
 def test_registered_games_keep_the_contract(name: str) -> None:
     options = config.load(env=name).env.options
     steps = {"kuhn": 250, "leduc": 250, "matrix": 250}.get(name, 850)  # two matches of one row

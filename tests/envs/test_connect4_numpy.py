@@ -23,6 +23,7 @@ def name() -> str:
     return entered
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract() -> None:
     assert check_game(str(EXAMPLES / "connect4_numpy.py")) is not None
 

@@ -16,6 +16,7 @@ DOUBLE = str(Path(__file__).resolve().parents[2] / "examples" / "connectx.py")
 SLOW = runpy.run_path(str(Path(DOUBLE).with_name("connect4.py")))
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract() -> None:
     """With its bots, the one that searches among them."""
     assert check_game(DOUBLE) is not None

@@ -232,6 +232,7 @@ def test_looking_at_an_environment_changes_nothing(tmp_path: Path, monkeypatch: 
     assert Path.cwd() == tmp_path and torch.get_default_dtype() == torch.float32
 
 
+@pytest.mark.slow
 def test_check_of_long_matches_is_bounded_and_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def sown(seed: int) -> float:
 
 
 @pytest.mark.parametrize(("door", "seed"), [("check_game", 5), ("watch", 0)])
+@pytest.mark.slow
 def test_a_game_that_seeds_leaves_the_callers_process(
     door: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +169,7 @@ def write(folder: Path, place: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("place", cases("at_import", "at_step", slow=PLACES))
+@pytest.mark.parametrize("place", cases("at_step", slow=PLACES))
 def test_relative_paths_lead_from_the_games_folder(place: str, user: Path) -> None:
     """Where the current folder has no such file; which folder is current changes for nobody else."""
     path = write(user, place)

@@ -188,6 +188,7 @@ def test_a_state_goes_on_with_any_number_of_workers(tmp_path: Path) -> None:
         registry.make(name, rows=5, threads=1, options={}, workers=3).set_state(state)
 
 
+@pytest.mark.slow
 def test_a_game_that_cannot_regroup_goes_on_with_as_many_workers(tmp_path: Path) -> None:
     """And is refused with others."""
     (tmp_path / "alone.py").write_text(ARRAYS_ONLY)
@@ -282,6 +283,7 @@ def test_workers_end_with_the_last_batch_that_needs_them(tmp_path: Path) -> None
     assert not any(map(is_there, pids))
 
 
+@pytest.mark.slow
 def test_a_step_that_is_broken_off_spoils_no_other_batch(tmp_path: Path) -> None:
     """As by Ctrl+C in an evaluation, whose batch is dropped: the training's goes on with the same workers."""
     slow = NOISY.replace(

@@ -108,6 +108,7 @@ def killed_and_resumed(folder: Path, *names: str, late: bool = False) -> None:
     assert league.resume("R", store=folder / "league.duckdb", callback=league.track()).status == "finished"
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_at_its_checkpoint(whole: tuple[Path, Any], tmp_path: Path) -> None:
     """No step is there twice or missing, and each number is that of the run that was never killed."""
     killed_and_resumed(tmp_path / "cut", "csv", "tensorboard", late=True)
@@ -144,6 +145,7 @@ def full_disk(*_: object) -> None:
     raise OSError(28, "No space left on device", "events")
 
 
+@pytest.mark.slow
 def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose folder is a file, one whose disk is full, one that hangs: a line each, and training goes on.
 

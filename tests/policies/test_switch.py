@@ -57,6 +57,7 @@ def test_off_means_plain_torch_everywhere() -> None:
     assert done.stdout.split() == ["False", "False", "False", "False", "Ring", "AttentionSegment"], done.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_one_line_of_the_command(tmp_path: Path) -> None:
     """The command that needs a network ends with it, exit code 2."""
     done = subprocess.run(

@@ -344,6 +344,7 @@ def train(store: Path, callback: Any) -> Any:
     return league.train("smoke", env="matrix", overrides=TINY, store=store, callback=callback)
 
 
+@pytest.mark.slow
 def test_who_watches_changes_no_bit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a dashboard, plain lines, JSON lines and nobody the same weights are learned; each has all of it."""
     out = Tty()

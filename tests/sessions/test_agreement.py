@@ -109,6 +109,7 @@ def doors(folder: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
+@pytest.mark.slow
 def test_what_is_neither_seen_nor_done_may_differ(trained: Path, changed: Callable[..., None]) -> None:
     changed(*NO_MATTER)
     for name, play in doors(trained).items():

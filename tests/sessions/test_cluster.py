@@ -73,6 +73,7 @@ def need_alike(one: Path, two: Path) -> None:
             assert a[:-1] == b[:-1] and a[-1] == pytest.approx(b[-1], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_league_in_step_is_what_one_process_trains(whole: Path, tmp_path: Path) -> None:
     result, said = train(tmp_path, path=write(tmp_path, SHARED), on="local")
     assert [(x.run, x.status, x.steps) for x in result.learners] == [(run, "finished", 896) for run in RUNS]

@@ -42,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.slow
 def test_runs_are_paired_by_their_seeds_and_made_once(folder: Path) -> None:
     """A second call trains nothing; a run's name stands for its settings; the values are those of the board then."""
     store = folder / "runs"

@@ -93,6 +93,7 @@ def carry_on(store: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> dict
     return answer
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_while_it_sends_loses_and_doubles_nothing(
     whole: Path, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_node_that_dies_while_it_sends_loses_and_doubles_nothing(
         assert len([*(begun / RUN / part).iterdir()]) == len([*(whole / RUN / part).iterdir()]), "nothing is left over"
 
 
+@pytest.mark.slow
 def test_the_couriers_locks_are_the_folders(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An actor that begins again ends that of its earlier try; another process's remains."""
     courier, lock = courier_of(begun), f"/{RUN}/{LOCK}"
@@ -159,6 +161,7 @@ def test_agents_from_elsewhere_are_found_where_the_store_is(
     assert any(guest.name in match["agents"] for match in learned(store)[1][0])
 
 
+@pytest.mark.slow
 def test_league_stop_is_heard_and_what_it_stopped_goes_on_in_the_store(
     whole: Path, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

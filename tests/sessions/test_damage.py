@@ -207,6 +207,7 @@ def test_the_probe_says_how_far_another_machine_is(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "damage", cases("data bit", slow=("data cut", "data gone", "index bit", "index empty", "index gone"))
 )
+@pytest.mark.slow
 def test_a_damaged_state_falls_back_to_the_one_before(damage: str, unbroken: Any, tmp_path: Path) -> None:
     """The run goes on from the previous state, aloud, to the very same end; what was damaged is kept."""
     cut = tmp_path
@@ -423,6 +424,7 @@ def test_a_real_small_disk(small_disk: Path, unbroken: Any) -> None:
 
 
 @pytest.mark.parametrize("case", cases("bit", "end", slow=["gone"]))
+@pytest.mark.slow
 def test_lost_rows_are_said_and_stop_nothing(case: str, unbroken: Any, tmp_path: Path) -> None:
     """A damaged or missing segment is named, kept as an event and never merged; put back, no row is missing."""
     train(tmp_path, "long", notes=Notes(3))

@@ -189,6 +189,7 @@ class Stopper(Callback):
             os.kill(os.getpid(), signal.SIGSTOP)
 
 
+@pytest.mark.slow
 def test_another_machine_takes_over_a_run(
     tmp_path: Path, undisturbed: tuple[dict[str, Any], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

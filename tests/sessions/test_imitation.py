@@ -190,6 +190,7 @@ def test_every_bot_tells_what_it_plays(game: str, tmp_path: Path) -> None:
             assert spec.action.is_legal(each.actions[each.decides], mask).all() and each.decides[-1]
 
 
+@pytest.mark.slow
 def test_replays_of_the_store_and_of_files(tmp_path: Path) -> None:
     """`replays` has both seats of every kept match, `replays:NAME` those decisions of one alone."""
     store = tmp_path / "runs"
@@ -342,6 +343,7 @@ def test_a_run_may_begin_with_an_agent_of_another_game(
     assert league.load("r", store=tmp_path).manifest.game.game_id != clone.manifest.game.game_id
 
 
+@pytest.mark.slow
 def test_it_resumes_bit_for_bit_without_the_folder(copied: Path, tmp_path: Path) -> None:
     train(tmp_path / "whole", "smoke", BEGIN, "run.total_steps=1280", run="r", begin_with=copied)
     with stopping(3):
@@ -404,6 +406,7 @@ def test_what_does_not_go_together_is_refused(start: Path, tmp_path: Path) -> No
         league.train(against=str(start), begin_with=start, store=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_league_may_begin_with_it_and_an_exploiter_does_not(start: Path, tmp_path: Path) -> None:
     """Each learner begins with the clone; the exploiter of such a run begins from nothing."""
     from tests.helpers.runs import PAIR

@@ -136,6 +136,7 @@ def test_a_killed_run_is_the_run_never_killed(case: Case, tmp_path: Path) -> Non
     "phase",
     cases("play", slow=["wire", "save the state", "snapshot", "learn"]),
 )
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_state(phase: str, tmp_path: Path) -> None:
     case, is_known = Case("matrix", 1_280, 0, 0, ()), phase != "wire"
     life = Told(*arguments(case, "it"), cwd=tmp_path, hold=phase)
@@ -181,6 +182,7 @@ def test_a_killed_gate_is_broken_off(phase: str, times: int, trained: Path, tmp_
     assert second.attempt == 2 and second.decision in ("passed", "failed", "undecided")
 
 
+@pytest.mark.slow
 def test_a_killed_import_is_whole_or_not_there(trained: Path, tmp_path: Path) -> None:
     rng = random.Random(1)
     count = "SELECT (SELECT count(*) FROM match WHERE run LIKE 'import-%'), (SELECT sum(matches) FROM import)"

@@ -348,6 +348,7 @@ def test_a_process_changes_nothing_of_what_another_trains(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("place", cases("new_folder", "begin_folder", slow=["write_atomic"]))
+@pytest.mark.slow
 def test_a_learner_killed_before_it_has_a_state_begins_again(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -488,6 +489,7 @@ def test_two_processes_train_one_league_on_one_store(tmp_path: Path) -> None:
     assert met & mains and len(opened.snapshots("L.exploiter")) == 9
 
 
+@pytest.mark.slow
 def test_learners_in_step_do_in_processes_of_their_own_what_one_process_does(whole: Path, tmp_path: Path) -> None:
     """Each waits at its turns for the others, and sees of them what it would have seen in one process."""
     path = write(tmp_path, f"in_step = true\n{LEAGUE}")

@@ -199,6 +199,7 @@ def test_the_example_in_javascript_plays() -> None:
     assert result.summary.end_reasons == {"deals": 20}
 
 
+@pytest.mark.slow
 def test_a_main_py_of_kaggle_plays() -> None:
     """The last function decides; globals are a match's own, and chance follows from its seed."""
     Path("main.py").write_text(
@@ -217,6 +218,7 @@ def test_a_main_py_of_kaggle_plays() -> None:
 
 
 @pytest.mark.parametrize("algorithm", cases("PPO", slow=["DQN"]))
+@pytest.mark.slow
 def test_a_model_of_stable_baselines3_plays_as_it_predicts(algorithm: str) -> None:
     sb3 = pytest.importorskip("stable_baselines3", reason="needs the extra `sb3`")
     gymnasium = pytest.importorskip("gymnasium")
@@ -238,7 +240,7 @@ def test_a_model_of_stable_baselines3_plays_as_it_predicts(algorithm: str) -> No
         league.evaluate("bot:model", "bot:random", games=2, env="kuhn", bots="sb3:model.zip")
 
 
-@pytest.mark.parametrize("kind", ["submission", "onnx"])
+@pytest.mark.parametrize("kind", cases("submission", slow=["onnx"]))
 def test_an_export_plays_as_its_agent(kind: Any) -> None:
     """Of an encoder that reads what it sees while it waits, too."""
     if kind == "onnx":

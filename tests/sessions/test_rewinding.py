@@ -64,6 +64,7 @@ def test_a_run_that_went_back_is_what_its_parent_was(copied: Path) -> None:
     assert learned_state(copied / "matrix-2") == learned_state(copied / "matrix-1")
 
 
+@pytest.mark.slow
 def test_more_steps_are_those_from_the_start(parent: Path, tmp_path: Path) -> None:
     with stages(tmp_path):
         train(tmp_path, "short", KEEPING)

@@ -58,10 +58,10 @@ def end(told: Told, *numbers: int) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("phase", "number"),
     cases(
-        ("play", signal.SIGINT),
         ("save the state", signal.SIGTERM),
-        ("evaluate", signal.SIGHUP),
         slow=[
+            ("play", signal.SIGINT),
+            ("evaluate", signal.SIGHUP),
             ("learn", signal.SIGTERM),
             ("snapshot", signal.SIGINT),
             ("write rows", signal.SIGINT),
@@ -110,6 +110,7 @@ def begun(arguments: list[str], folder: Path, phase: str) -> Told:
         ],
     ),
 )
+@pytest.mark.slow
 def test_other_commands_end_in_one_line_and_can_be_run_again(phase: str, command: str, folder: Path) -> None:
     if phase == "write the film":
         pytest.importorskip("PIL")
@@ -155,6 +156,7 @@ def test_ctrl_c_while_it_starts_shows_no_traceback(seconds: float, tmp_path: Pat
     assert process.returncode in (-signal.SIGINT, 130) and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_stops_the_run_saved(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     terminal = {"stdin": slave, "stdout": slave, "stderr": slave, "start_new_session": True, "has_terminal": True}
@@ -200,6 +202,7 @@ def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
     assert process.wait(timeout=120) in (0, 1) and "Traceback" not in err and "Error" not in err, err
 
 
+@pytest.mark.slow
 def test_what_nohup_ignores_stays_ignored(tmp_path: Path) -> None:
     """A run that was started to ignore SIGHUP trains on when the terminal goes."""
     told = Told(*LONG, cwd=tmp_path, **PIPES, ignored=[signal.SIGHUP])

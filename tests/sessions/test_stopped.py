@@ -101,6 +101,7 @@ def test_every_call_that_trains_takes_steps(tmp_path: Path) -> None:
     assert {x.steps for x in again.learners} == {256}
 
 
+@pytest.mark.slow
 def test_a_script_sees_progress_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = {"env": "matrix", "overrides": SETS, "device": "cpu"}
     league.train("short", **call, store=tmp_path / "league.duckdb", run="shown")

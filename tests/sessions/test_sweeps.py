@@ -209,6 +209,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_sweep_of_real_runs_finds_the_rate_that_learns(swept: Path) -> None:
     """Its runs are ordinary ones of the store, of seeds that all settings share; the best is a file for --config."""
     result = read_sweep(swept / "rates.toml", swept / "runs")
@@ -297,6 +298,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(Store.open(tmp_path / "runs").runs()) == 2
 
 
+@pytest.mark.slow
 def test_two_jobs_share_a_sweep(tmp_path: Path) -> None:
     """Together they try the settings once each."""
     path = file_of(tmp_path, top='seeds = 1\nobjective.kind = "nashconv"')

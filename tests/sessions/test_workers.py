@@ -59,6 +59,7 @@ def train(folder: Path, run: str, *sets: str, notes: Notes | None = None) -> Any
 
 
 @pytest.mark.parametrize("more", cases("learner.overlap=true", slow=["learner.overlap=false", "env.strict_masks=true"]))
+@pytest.mark.slow
 def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path) -> None:
     store = tmp_path / "league.duckdb"
     train(tmp_path, "one", more)
@@ -82,6 +83,7 @@ def test_a_run_is_the_same_with_any_number_of_workers(more: str, tmp_path: Path)
     assert one.fingerprint == many.fingerprint and one.source == many.source
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
     def kill() -> None:
         [found] = pool._pools.values()

@@ -75,6 +75,7 @@ def test_it_decides_at_one_thread_unless_told(exported: Path, folder: Path, monk
         torch.set_num_threads(had)
 
 
+@pytest.mark.slow
 def test_five_lines_play_a_match_without_a_store(exported: Path, tmp_path: Path) -> None:
     shutil.copytree(exported, tmp_path / "agent")
     lines = """

@@ -238,9 +238,9 @@ def play(snapshot: Path, out: Path, matches: int, most: int) -> Pair:
     return pairs[0]
 
 
-RUNS = [("kuhn", "onnx"), ("kuhn", "submission"), ("cards, encoder", "onnx")]
+RUNS = [("kuhn", "onnx"), ("kuhn", "submission")]
 USUAL = {("cards, encoder", "onnx"): 1}
-ALL_RUNS = [("brawl", "onnx"), *((game, "submission") for game in GAMES)]
+ALL_RUNS = [("brawl", "onnx"), ("cards, encoder", "onnx"), *((game, "submission") for game in GAMES)]
 
 
 @pytest.mark.parametrize(("game", "format"), cases(*RUNS, slow=ALL_RUNS))
@@ -351,6 +351,7 @@ def test_a_submission_plays_without_torch_and_league(
 
 
 @pytest.mark.parametrize("kind", cases("tuples", slow=["mixture"]))
+@pytest.mark.slow
 def test_actions_are_drawn_by_their_probabilities(kind: str, tmp_path: Path) -> None:
     """As often as torch's own draws, and the same with one seed."""
     snapshot = make_agent(tmp_path / "agent", *GAMES[f"guessing {kind}"])
@@ -374,7 +375,7 @@ def test_actions_are_drawn_by_their_probabilities(kind: str, tmp_path: Path) -> 
     assert (np.abs(first.var(0) - other.var(0)) < 0.3 * (first.var(0) + other.var(0)) + 0.02).all()
 
 
-@pytest.mark.parametrize(("bits", "size"), [("int8", 0.5), ("bf16", 0.6)])
+@pytest.mark.parametrize(("bits", "size"), cases(("int8", 0.5), slow=[("bf16", 0.6)]))
 def test_fewer_bits_are_smaller_and_their_error_is_said(
     bits: Literal["int8", "bf16"], size: float, made: dict[str, Path], submitted: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -499,6 +499,7 @@ contents = texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.bi
 @given(contents, st.sampled_from(list(FORMATS)))
 @example(b'{"seat0": "a", "seat1": "b", "winner": 0, "played_at": "0001-01-01T00:00:00+23:00"}', ".jsonl")
 @example(b"seat0,seat1,winner\n" + b"x" * 200_000, ".csv")
+@pytest.mark.slow
 def test_any_content_is_read_or_refused(data: bytes, suffix: str) -> None:
     """Whatever bytes a file holds, reading it gives games whose names are clean, or an error of ours in one line."""
     try:
@@ -515,6 +516,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 )
 
 
+@pytest.mark.slow
 def test_any_names_are_data(store: Filled, tmp_path: Path) -> None:
     """Matches of any two names are taken in and come back by export the same, or are refused in one line."""
     numbers = itertools.count()

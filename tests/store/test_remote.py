@@ -54,6 +54,7 @@ def train(run: str, *overrides: str, **more: Any) -> Any:
     return league.train("smoke", env="matrix", run=run, store=ADDRESS, device="cpu", overrides=sets, **more)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on("a", monkeypatch, tmp_path)
     train("it", "run.total_steps=256")
@@ -89,6 +90,7 @@ def test_one_machine_writes_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     league.resume("it", steps=512, store=ADDRESS)
 
 
+@pytest.mark.slow
 def test_a_writer_that_lost_its_lock_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: Any) -> None:
     on("a", monkeypatch, tmp_path)
     train("it", "run.total_steps=256")
@@ -106,6 +108,7 @@ def test_a_writer_that_lost_its_lock_sends_nothing(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("call", ["pipe_file", "cat_file"])
+@pytest.mark.slow
 def test_what_was_not_sent_is_sent_the_next_time(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: Any
 ) -> None:

@@ -60,6 +60,7 @@ def wait_for(store: Path, count: int) -> Store:
 
 
 @pytest.mark.parametrize("seconds", [2, pytest.param(240, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+@pytest.mark.slow
 def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     """Nobody fails; every run's match rows are as many as its learner counted, no update is missing; `runs` knows who
     lives: both at first, then one that was killed has died, and one that was stopped is stopped."""

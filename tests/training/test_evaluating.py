@@ -40,7 +40,7 @@ def evaluated(store: Store) -> dict[int, list[MatchResult]]:
     return found
 
 
-@pytest.mark.parametrize(("env", "share"), cases(("matrix", 0.5), ("brawl", 1.0), slow=[("matrix", 0.0)]))
+@pytest.mark.parametrize(("env", "share"), cases(("matrix", 0.5), slow=[("brawl", 1.0), ("matrix", 0.0)]))
 def test_evaluations_never_take_more_than_their_share(tmp_path: Path, env: str, share: float) -> None:
     met, spent = evaluated(train(tmp_path, f"run.evaluate_share={share}", env=env)), 0
     assert list(met) == ([0, 160, 320, 480, 640] if share else [0])
@@ -72,6 +72,7 @@ def test_a_match_that_is_too_long_is_not_waited_for(tmp_path: Path, monkeypatch:
     assert len(told) == 1 and "by 0 of" in told[0] and "run.evaluate_share=1" in told[0]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_evaluated_as_one_that_was_not(tmp_path: Path) -> None:
     whole = train(tmp_path / "whole")
     train(tmp_path / "parts", callback=Notes(13))

@@ -24,6 +24,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize("policy", cases(None, slow=[GRU]), ids=["the library's", "one's own"])
+@pytest.mark.slow
 def test_best_response_to_a_biased_bot(policy: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     store = tmp_path / "league.duckdb"

@@ -194,6 +194,7 @@ def test_without_an_encoder_it_is_refused(source: str, tmp_path: Any) -> None:
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setenv("CXX", "no-such-compiler")
