@@ -3,7 +3,8 @@
 if __name__ == "envs":
     raise ImportError("import league.envs, not envs")
 
+from league.envs.arrays import ArrayBatch
 from league.envs.matches.match import Match
 from league.envs.matches.row import MatchError
 
-__all__ = ["Match", "MatchError"]
+__all__ = ["ArrayBatch", "Match", "MatchError"]

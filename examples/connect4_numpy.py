@@ -8,28 +8,14 @@ or 8 goes to the next cell of a line and never around the edge. Who begins is dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from league.envs.classic.shared import (
-    GOLDEN,
-    UInts,
-    digest,
-    mix64,
-    need_possible,
-    pack,
-    regroup,
-    row_seeds,
-    streams,
-    uniform,
-    unpack,
-)
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, result_dtype
+from league.envs.arrays import ArrayBatch, Rows, UInts, mix64, streams, uniform
+from league.types import DRAW, SEATS, ActionSpec, BoolArray, GameSpec
 
 COLUMNS, HEIGHT = 7, 6
 CELLS = np.array([7 * x + y for x in range(COLUMNS) for y in range(HEIGHT)], np.uint64)
@@ -38,7 +24,6 @@ FULL = np.uint64(0b111111) * BOTTOMS
 LINES = np.array([1, 6, 7, 8], np.uint64)
 BOTS = ("random", "greedy", "slips")
 MATCH = np.dtype([("seed", np.uint64), ("boards", np.uint64, (SEATS,)), ("to_move", np.int8), ("moves", np.int8)])
-MAGIC = b"connect4"
 
 DEFAULTS = {
     "agent": {
@@ -99,28 +84,14 @@ def has_four(board: UInts) -> npt.NDArray[np.bool_]:
     return (pairs & pairs >> np.uint64(2) * LINES).any(-1)
 
 
-class Batch:
-    """`league.types.MatchBatch` and `Turns`; the fields are described there."""
+class Batch(ArrayBatch):
+    """Its matches; `ArrayBatch` has the arrays, resets and states."""
+
+    in_turns = True
 
     def __init__(self, rows: int, spec: GameSpec, options: Options) -> None:
-        self.spec, self.num_rows, self._options = spec, rows, options
-        self._match, self._digest = np.zeros(rows, MATCH), digest(options)
-        self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
-        self.final_obs = np.zeros_like(self.obs)
-        self.actions = np.zeros((rows, SEATS, 1), np.int32)
-        self.mask = np.ones((rows, SEATS, COLUMNS), np.bool_)
-        self.reward_terms = np.zeros((rows, SEATS, 1), np.float32)
-        self.terminated, self.truncated = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
-        self.result = np.zeros(rows, result_dtype(1))
-        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
-        self.to_act, self.held = np.zeros((rows, SEATS), np.bool_), np.zeros(rows, np.bool_)
-        self.reset(0)
-
-    def reset(self, seed: int | UInts) -> None:
-        """See `MatchBatch.reset`."""
-        self._begin(np.arange(self.num_rows), row_seeds(seed, self.num_rows))
-        self.terminated[:] = self.truncated[:] = False
-        self._show()
+        self._options = options
+        super().__init__(spec, rows, MATCH, options)
 
     def step(self) -> None:
         """One move of every match that is not held.
@@ -129,7 +100,7 @@ class Batch:
             ValueError: an action, or a bot's id, that the game does not have; nothing has moved.
         """
         rows = np.flatnonzero(~self.held)
-        match, seat = self._match, self._match["to_move"]
+        match, seat = self.match, self.match["to_move"]
         column = self._choose(rows)
         mine = match["boards"][rows, seat[rows]]
         mine |= drop(match["boards"][rows].sum(-1), column)
@@ -145,44 +116,47 @@ class Batch:
         self.terminated[ended] = True
         winner = np.where(has_four(match["boards"][ended, seat[ended]]), seat[ended], DRAW)
         match["to_move"][rows] = 1 - seat[rows]
+        self.show()
         if len(ended):
-            self._show()
-            self.final_obs[ended] = self.obs[ended]
             men = (match["moves"][ended, None] + np.array([1, 0])) // 2  # of who began and of the other
             began = (match["to_move"][ended] + match["moves"][ended]) % 2
-            self.result["winner"][ended] = winner
-            self.result["end_reason"][ended] = winner == DRAW
-            self.result["ticks"][ended] = match["moves"][ended]
-            self.result["seed"][ended] = match["seed"][ended]
-            self.result["metrics"][ended, :, 0] = np.where(began[:, None] == 0, men, men[:, ::-1])
-            self._begin(ended, mix64(match["seed"][ended] + GOLDEN))
-        self._show()
+            self.finish(
+                ended,
+                winner=winner,
+                end_reason=winner == DRAW,
+                ticks=match["moves"][ended],
+                metrics=np.where(began[:, None] == 0, men, men[:, ::-1])[:, :, None],
+            )
+            self.show()
 
-    def get_state(self) -> bytes:
-        """See `MatchBatch.get_state`."""
-        return pack(MAGIC, self._digest, self._match, self.controllers)
-
-    def set_state(self, state: bytes) -> None:
-        """See `MatchBatch.set_state`."""
-        unpack(state, MAGIC, self._digest, self._match, self.controllers, partial(_check, len(self.spec.bots)))
-        self._show()
-
-    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
-        """See `Regrouping.regroup`."""
-        return regroup(states, num_rows, MAGIC, self._digest, MATCH)
-
-    def _begin(self, rows: npt.NDArray[np.int64], seeds: UInts) -> None:
+    def begin(self, rows: Rows, seeds: UInts) -> None:
+        """Who begins follows from the seed."""
         fresh = np.zeros(len(rows), MATCH)
         fresh["seed"] = seeds
         fresh["to_move"] = mix64(seeds) & np.uint64(1)
-        self._match[rows] = fresh
+        self.match[rows] = fresh
 
-    def _show(self) -> None:
-        match = self._match
+    def show(self) -> None:
+        """The boards to both seats, and the columns that are not full to the one that is to move."""
+        match = self.match
         self._look(match["boards"])
         self.to_act[:] = match["to_move"][:, None] == np.arange(SEATS)
         is_open = drop(match["boards"].sum(-1)[:, None], np.arange(COLUMNS)) != 0
         self.mask[:] = is_open[:, None] | ~self.to_act[:, :, None]
+
+    def possible(self, match: npt.NDArray[Any]) -> dict[str, BoolArray]:
+        """Of each field, whether a match can have its values."""
+        first, second = match["boards"].T
+        taken = first | second
+        men = (match["boards"][..., None] >> CELLS & np.uint64(1)).sum((1, 2))
+        return {
+            "boards": (first & second == 0)
+            & (taken & ~FULL.sum() == 0)
+            & (taken + BOTTOMS.sum() & taken == 0)  # no man hangs in the air
+            & ~has_four(match["boards"]).any(-1),
+            "moves": (match["moves"] == men) & (men < len(CELLS)),
+            "to_move": (match["to_move"] == 0) | (match["to_move"] == 1),
+        }
 
     def _look(self, boards: UInts) -> None:
         cells = (boards[:, :, None] >> CELLS & np.uint64(1)).astype(np.float32)
@@ -191,12 +165,9 @@ class Batch:
 
     def _choose(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The columns of `rows`: the engine's, or the bot's. One that is full counts as the first that is not."""
-        seat = self._match["to_move"][rows]
+        seat = self.match["to_move"][rows]
         column, who = self.actions[rows, seat, 0].astype(np.int64), self.controllers[rows, seat]
-        num_bots = len(self.spec.bots)
-        if ((self.controllers < EXTERNAL) | (self.controllers >= num_bots)).any():
-            raise ValueError(f"a controller is no bot of this game: ids are 0 to {num_bots - 1}, or EXTERNAL")
-        by_bot = np.flatnonzero(who != EXTERNAL)
+        by_bot = np.flatnonzero(~self.by_engine()[rows, seat])
         if len(by_bot):
             column[by_bot] = self._bot_moves(rows[by_bot], who[by_bot])
         if ((column < 0) | (column >= COLUMNS)).any():
@@ -208,7 +179,7 @@ class Batch:
 
     def _bot_moves(self, rows: npt.NDArray[np.int64], who: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
         """A winning column, else one that keeps the other from winning, else any open one; `random` takes any."""
-        match = self._match[rows]
+        match = self.match[rows]
         choice, slip = uniform(streams(match["seed"], 2), match["moves"][:, None]).T
         seat, every = match["to_move"], np.arange(COLUMNS)
         is_open = self.mask[rows, seat]
@@ -221,19 +192,3 @@ class Batch:
             wins = has_four(board[:, None] | cells) & is_open
             column = np.where(looks & wins.any(-1), wins.argmax(-1), column)
         return column
-
-
-def _check(num_bots: int, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
-    """Refuses what no match can be."""
-    first, second = match["boards"].T
-    taken = first | second
-    men = (match["boards"][..., None] >> CELLS & np.uint64(1)).sum((1, 2))
-    need_possible(
-        boards=(first & second == 0)
-        & (taken & ~FULL.sum() == 0)
-        & (taken + BOTTOMS.sum() & taken == 0)  # no man hangs in the air
-        & ~has_four(match["boards"]).any(-1),
-        moves=(match["moves"] == men) & (men < len(CELLS)),
-        to_move=(match["to_move"] == 0) | (match["to_move"] == 1),
-        controllers=(controllers >= EXTERNAL) & (controllers < num_bots),
-    )

@@ -14,7 +14,7 @@ import connect4_numpy as four
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.classic.shared import UInts, streams, uniform
+from league.envs.arrays import UInts, streams, uniform
 from league.types import SEATS, ActionSpec, GameSpec
 
 Options = four.Options
@@ -101,7 +101,7 @@ class Batch(four.Batch):
         """
         column = super()._bot_moves(rows, who)
         own_rows = np.flatnonzero(who == self.spec.bots.index(NEGAMAX))
-        match = self._match[rows[own_rows]]
+        match = self.match[rows[own_rows]]
         own, other = (match["boards"][np.arange(len(match)), seat] for seat in (match["to_move"], 1 - match["to_move"]))
         taken = own | other
         wins = columns_of(completing(own, taken) & taken + BOTTOM) != 0

@@ -74,10 +74,10 @@ def changed(after_step: Batch | None = None, of_views: Batch | None = None, at_s
             if after_step is not None:
                 after_step(self)
 
-        def _observe(self, out: Any) -> None:
-            super()._observe(out)
+        def show(self) -> None:
+            super().show()
             if of_views is not None:
-                of_views(out)
+                of_views(self.obs)
 
     return Broken
 
@@ -85,15 +85,12 @@ def changed(after_step: Batch | None = None, of_views: Batch | None = None, at_s
 class RefusesIllegal(MatrixBatch):
     """Forbids what was played last, and refuses it."""
 
+    has_mask = True
     mask: Any
 
-    def __init__(self, rows: int, options: Any) -> None:
-        self.mask = np.ones((rows, 2, 3), np.bool_)
-        super().__init__(rows, options)
-
-    def _observe(self, out: Any) -> None:
-        super()._observe(out)
-        self.mask[:] = out[:, :, :3] == 0
+    def show(self) -> None:
+        super().show()
+        self.mask[:] = self.obs[:, :, :3] == 0
 
     def step(self) -> None:
         if not self.spec.action.is_legal(self.actions, self.mask)[self.controllers < 0].all():
@@ -103,7 +100,7 @@ class RefusesIllegal(MatrixBatch):
 
 class NeverEnds(MatrixBatch):
     def step(self) -> None:
-        self._match["round"] = self._match["first"] = 0
+        self.match["round"] = self.match["first"] = 0
         super().step()
 
 
@@ -122,7 +119,7 @@ class LeakyBots(MatrixBatch):
     def _choose(self) -> Any:
         chosen = super()._choose()
         native = self.controllers >= 0
-        chosen[native] = np.roll(self._match["last"][:, ::-1], 1, axis=0)[native].clip(0)
+        chosen[native] = np.roll(self.match["last"][:, ::-1], 1, axis=0)[native].clip(0)
         return chosen
 
 

@@ -6,29 +6,16 @@ exchanged match draws the same numbers for the exchanged bots.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from league.envs.arrays import ArrayBatch, Rows, UInts, streams, uniform
 from league.envs.classic import drawings
-from league.envs.classic.shared import (
-    GOLDEN,
-    UInts,
-    digest,
-    mix64,
-    need_possible,
-    pack,
-    regroup,
-    row_seeds,
-    streams,
-    uniform,
-    unpack,
-)
 from league.envs.drawing import Drawing
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, GameTree, Utility, result_dtype
+from league.types import DRAW, SEATS, ActionSpec, BoolArray, GameSpec, GameTree, Utility
 
 BOTS = ("constant", "random", "biased")
 CONSTANT, RANDOM, BIASED = range(len(BOTS))
@@ -43,9 +30,8 @@ MATCH = np.dtype(
         ("first", np.int32, (SEATS,)),  # rounds in which action 0 was played
     ]
 )
-"""The state of one match, as it lies in `get_state()` behind the header."""
+"""One match."""
 NO_ACTION = -1
-MAGIC = b"matrix1\n"
 
 
 MEANINGS = {
@@ -156,34 +142,16 @@ def tree(options: Options) -> GameTree:
     )
 
 
-class MatrixBatch:
-    """`MatchBatch` of the matrix game; the fields are described there."""
+class MatrixBatch(ArrayBatch):
+    """The matrix game's matches."""
 
-    mask: None = None
+    has_mask = False
 
     def __init__(self, rows: int, options: Options) -> None:
-        self.spec = spec(options)
-        self.num_rows = rows
         self._options = options
         self._payoff = np.array(options.payoff, dtype=np.float64)
         self._cumulative = np.cumsum(options.bot_mix)[:-1]
-        self._digest = digest(options)
-        self._match = np.zeros(rows, MATCH)
-        self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
-        self.final_obs = np.zeros_like(self.obs)
-        self.actions = np.zeros((rows, SEATS, 1), np.int32)
-        self.reward_terms = np.zeros((rows, SEATS, len(self.spec.reward_terms)), np.float32)
-        self.terminated = np.zeros(rows, np.bool_)
-        self.truncated = np.zeros(rows, np.bool_)
-        self.result = np.zeros(rows, result_dtype(len(self.spec.metrics)))
-        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
-        self.reset(0)
-
-    def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
-        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself."""
-        self._start(np.ones(self.num_rows, np.bool_), row_seeds(seed, self.num_rows))
-        self.terminated[:] = self.truncated[:] = False
-        self._observe(self.obs)
+        super().__init__(spec(options), rows, MATCH, options)
 
     def step(self) -> None:
         """One round of every match.
@@ -191,7 +159,7 @@ class MatrixBatch:
         Raises:
             ValueError: an action, or a bot's id, that the game does not have.
         """
-        match, action = self._match, self._choose()
+        match, action = self.match, self._choose()
         gain = self._payoff[action[:, 0], action[:, 1]]
         payoff = np.stack([gain, -gain], axis=1)
         match["payoff"] += payoff
@@ -205,16 +173,14 @@ class MatrixBatch:
         self.reward_terms[:, :, 1] = np.where(ended, lead, 0)[:, None] * np.array([1, -1])
         self.terminated[:] = ended & (not self._options.continuing)
         self.truncated[:] = ended & self._options.continuing
-        self._observe(self.obs)
+        self.show()
         if ended.any():
-            self.final_obs[ended] = self.obs[ended]
-            self._write_result(ended, lead)
-            self._start(ended, mix64(match["seed"] + GOLDEN))
-            self._observe(self.obs)
+            self._finish(np.flatnonzero(ended), lead)
+            self.show()
 
     def facts(self, row: int) -> dict[str, Any]:
         """What can be drawn of a row."""
-        match = self._match[row]
+        match = self.match[row]
         return {
             "payoff": self._payoff.tolist(),
             "last": match["last"].tolist(),
@@ -223,55 +189,42 @@ class MatrixBatch:
             "rounds": self._options.rounds,
         }
 
-    def get_state(self) -> bytes:
-        """Header, matches, controllers."""
-        return pack(MAGIC, self._digest, self._match, self.controllers)
-
-    def set_state(self, state: bytes) -> None:
-        """Restores `get_state()` of a batch with the same options and rows.
-
-        Raises:
-            ValueError: the blob is damaged or of another game, version, options or size; nothing is changed.
-        """
-        unpack(state, MAGIC, self._digest, self._match, self.controllers, self._check)
-        self._observe(self.obs)
-
-    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
-        """The matches of `states`, in their order, as states of batches of `num_rows` rows each.
-
-        Raises:
-            ValueError: a blob is damaged or of another game, version or options, or the rows differ in number.
-        """
-        return regroup(states, num_rows, MAGIC, self._digest, self._match.dtype)
-
-    def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
-        """Refuses values that no match of these options can have."""
-        rounds, size = match["round"], len(self._payoff)
-        need_possible(
-            round=(rounds >= 0) & (rounds < self._options.rounds),
-            last=(match["last"] >= NO_ACTION) & (match["last"] < size),
-            payoff=np.isfinite(match["payoff"]),
-            first=(match["first"] >= 0) & (match["first"] <= rounds[:, None]),
-            controllers=((controllers >= 0) & (controllers < len(BOTS))) | (controllers == EXTERNAL),
-        )
-
-    def _start(self, which: npt.NDArray[np.bool_], seeds: UInts) -> None:
-        fresh = np.zeros(self.num_rows, MATCH)
+    def begin(self, rows: Rows, seeds: UInts) -> None:
+        """See `ArrayBatch.begin`."""
+        fresh = np.zeros(len(rows), MATCH)
         fresh["seed"] = seeds
         fresh["streams"] = streams(seeds, SEATS)
         fresh["last"] = NO_ACTION
-        self._match[which] = fresh[which]
+        self.match[rows] = fresh
+
+    def show(self) -> None:
+        """Writes (B, 2, 2 (n + 1)): own last action and progress, then the opponent's."""
+        match, size = self.match, len(self._payoff)
+        progress = 0.0 if self._options.continuing else match["round"] / self._options.rounds
+        for seat in range(SEATS):
+            for half, who in enumerate((seat, 1 - seat)):
+                start = half * (size + 1)
+                self.obs[:, seat, start : start + size] = match["last"][:, who, None] == np.arange(size)
+                self.obs[:, seat, start + size] = progress
+
+    def possible(self, match: npt.NDArray[Any]) -> dict[str, BoolArray]:
+        """See `ArrayBatch.possible`."""
+        rounds, last, first = match["round"], match["last"], match["first"]
+        return {
+            "round": (rounds >= 0) & (rounds < self._options.rounds),
+            "last": (last >= NO_ACTION) & (last < len(self._payoff)),
+            "payoff": np.isfinite(match["payoff"]),
+            "first": (first >= 0) & (first <= rounds[:, None]),
+        }
 
     def _choose(self) -> npt.NDArray[np.int32]:
         """The action of each seat (B, 2): the engine's, or the bot's."""
         size = len(self._payoff)
-        by_engine = self.controllers == EXTERNAL
-        if (self.controllers[~by_engine] < 0).any() or (self.controllers >= len(BOTS)).any():
-            raise ValueError(f"a controller is no bot of this game: ids are 0 to {len(BOTS) - 1}, or EXTERNAL")
+        by_engine = self.by_engine()
         given = self.actions[:, :, 0]
         if ((given < 0) | (given >= size))[by_engine].any():
             raise ValueError(f"an action is outside 0 to {size - 1}")
-        unit = uniform(self._match["streams"], self._match["round"][:, None])
+        unit = uniform(self.match["streams"], self.match["round"][:, None])
         action = np.select(
             [by_engine, self.controllers == RANDOM, self.controllers == BIASED],
             [given, np.floor(unit * size), np.searchsorted(self._cumulative, unit, side="right")],
@@ -280,23 +233,12 @@ class MatrixBatch:
         self.actions[:, :, 0] = action
         return action.astype(np.int32)
 
-    def _observe(self, out: npt.NDArray[np.float32]) -> None:
-        """Writes (B, 2, 2 (n + 1)): own last action and progress, then the opponent's."""
-        match, size = self._match, len(self._payoff)
-        progress = 0.0 if self._options.continuing else match["round"] / self._options.rounds
-        for seat in range(SEATS):
-            for half, who in enumerate((seat, 1 - seat)):
-                start = half * (size + 1)
-                out[:, seat, start : start + size] = match["last"][:, who, None] == np.arange(size)
-                out[:, seat, start + size] = progress
-
-    def _write_result(self, ended: npt.NDArray[np.bool_], lead: npt.NDArray[np.int8]) -> None:
-        match = self._match[ended]
-        result: npt.NDArray[Any] = np.zeros(int(ended.sum()), self.result.dtype)
-        result["winner"] = np.select([lead[ended] > 0, lead[ended] < 0], [0, 1], default=DRAW)
-        result["end_reason"] = self.spec.end_reasons.index("cut" if self._options.continuing else "rounds")
-        result["ticks"] = match["round"]
-        result["seed"] = match["seed"]
-        result["metrics"][:, :, 0] = match["payoff"]
-        result["metrics"][:, :, 1] = match["first"] / match["round"][:, None]
-        self.result[ended] = result
+    def _finish(self, rows: Rows, lead: npt.NDArray[np.int8]) -> None:
+        match, lead = self.match[rows], lead[rows]
+        self.finish(
+            rows,
+            winner=np.select([lead > 0, lead < 0], [0, 1], default=DRAW),
+            end_reason=self.spec.end_reasons.index("cut" if self._options.continuing else "rounds"),
+            ticks=match["round"],
+            metrics=np.stack([match["payoff"], match["first"] / match["round"][:, None]], axis=2),
+        )

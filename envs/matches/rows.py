@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.classic.shared import HEADER, UInts, row_seeds
+from league.envs.arrays import HEADER, UInts, row_seeds
 from league.envs.matches.row import (
     ASK,
     BOTH,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.classic.shared import UInts, row_seeds
+from league.envs.arrays import UInts, row_seeds
 from league.envs.workers.processes import pool_for
 from league.envs.workers.sharing import (
     GET,

@@ -32,8 +32,8 @@ from league.boards.standings import leaderboard
 from league.config import updates
 from league.config.models import SECTIONS
 from league.envs import registry
+from league.envs.arrays import HEADER
 from league.envs.blob import HEADER_SIZE
-from league.envs.classic.shared import HEADER
 from league.errors import LeagueError, SnapshotError, UsageError, visible
 from league.sessions.settling import check_mix, settle
 from league.snapshots import Agent

@@ -83,9 +83,10 @@ def ignore_bots(batch: Any, step: Any) -> None:
 
 
 def same_seed_again(batch: Any, step: Any) -> None:
-    before = batch._match["seed"].copy()
+    before = batch.match["seed"].copy()
     step()
-    batch._start(batch.terminated | batch.truncated, before)
+    ended = np.flatnonzero(batch.terminated | batch.truncated)
+    batch.begin(ended, before[ended])
 
 
 def one_seed(batch: Any, reset: Any, seed: Any) -> None:
@@ -258,7 +259,7 @@ def test_who_decides_is_shown() -> None:
 
 def observing(change: Callable[[Any], Any]) -> Kind:
     """A batch that changes something whenever it shows what is seen."""
-    return after(GuessingBatch, "_observe", change)
+    return after(GuessingBatch, "show", change)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from league.envs.arrays import GOLDEN, HEADER, mix64
 from league.envs.classic import kuhn, leduc, matrix, poker
 from league.envs.classic.matrix import MatrixBatch, Options
 from league.envs.classic.poker import CALL, FOLD, RAISE, WAIT, betting, deals
-from league.envs.classic.shared import GOLDEN, HEADER, mix64
 from league.maths.nashconv import nash_conv, uniform
 from league.types import DRAW, EXTERNAL
 
@@ -107,7 +107,7 @@ def test_deals_against_a_plain_python_reference(game: ModuleType) -> None:
     rng, rows, rules = np.random.default_rng(0), 300, game.RULES
     batch = game.make(rows, 1, game.Options(deals=3))
     batch.reset(1)
-    ends, match = [], batch._match
+    ends, match = [], batch.match
     references = [
         Deal(match["cards"][r].tolist(), int(match["board"][r]), rules.bets, rules.raises) for r in range(rows)
     ]
@@ -159,7 +159,7 @@ def test_opponents_card_is_never_shown(game: ModuleType) -> None:
     opened = 0
     for _ in range(40):
         state = batch.get_state()
-        match = batch._match
+        match = batch.match
         seen, legal, own = batch.obs.copy(), batch.mask.copy(), match["cards"].copy()
         hidden = betting(game.RULES).round[match["node"]] == 0
         for player in (0, 1):
@@ -168,13 +168,13 @@ def test_opponents_card_is_never_shown(game: ModuleType) -> None:
                 match["cards"][:, 1 - player] = card
                 if two_rounds:
                     match["board"][hidden] = card
-                batch._observe(batch.obs)
+                batch.show()
                 row = np.arange(rows)
                 assert np.array_equal(batch.obs[row, seat], seen[row, seat])
                 assert np.array_equal(batch.mask[row, seat], legal[row, seat])
             match["cards"][:] = own
             match["cards"][:, player] = (own[:, player] + 1) % 3
-            batch._observe(batch.obs)
+            batch.show()
             assert (batch.obs[row, seat] != seen[row, seat]).any(axis=1).all()  # while its own is
             batch.set_state(state)
         opened += int((~hidden).sum())
@@ -191,10 +191,10 @@ def test_seat_exchange_gives_the_exchanged_match(game: ModuleType) -> None:
     one.controllers[:] = np.stack([np.arange(40) % (bots + 1) - 1, np.arange(40) % bots], axis=1)
     one.reset(5)
     other.reset(5)
-    other._match["streams"] = other._match["streams"][:, ::-1].copy()
-    other._match["first"] = 1 - other._match["first"]
+    other.match["streams"] = other.match["streams"][:, ::-1].copy()
+    other.match["first"] = 1 - other.match["first"]
     other.controllers[:] = one.controllers[:, ::-1]
-    other._observe(other.obs)
+    other.show()
     rng, ended = np.random.default_rng(2), np.zeros(40, bool)
     for _ in range(16):
         assert np.array_equal(one.obs[~ended], other.obs[~ended][:, ::-1])
@@ -219,7 +219,7 @@ def test_deals_have_their_probabilities(game: ModuleType) -> None:
     assert probability.sum() == pytest.approx(1.0)
     batch = game.make(60_000, 1, game.Options())
     batch.reset(7)
-    match = batch._match
+    match = batch.match
     dealt = np.concatenate([match["cards"], match["board"][:, None]], axis=1)
     share = np.array([(dealt == cards).all(axis=1).mean() for cards in ranks])
     assert share.sum() == pytest.approx(1.0)
@@ -311,7 +311,7 @@ def test_mean_payoff_of_random_bots_is_the_trees(game: ModuleType) -> None:
     batch = game.make(30_000, 1, game.Options())
     batch.controllers[:] = batch.spec.bots.index("random")
     batch.reset(3)
-    first, gained = batch._match["first"].copy(), np.full(30_000, np.nan)
+    first, gained = batch.match["first"].copy(), np.full(30_000, np.nan)
     for _ in range(10):
         batch.step()
         new = batch.terminated & np.isnan(gained)

@@ -78,7 +78,7 @@ def test_its_negamax_plays_a_best_column_of_a_plain_search(monkeypatch: pytest.M
     batch.reset(4)
     kinds = set()
     for _ in range(24):
-        before, seats = batch._match["boards"].tolist(), batch.to_act.argmax(1).tolist()
+        before, seats = batch.match["boards"].tolist(), batch.to_act.argmax(1).tolist()
         batch.actions[:, 0] = batch.spec.action.legal_actions(batch.mask, rng.random((4, 2, 7)))[:, 0]
         batch.step()
         for row in np.flatnonzero(seats):

@@ -5,7 +5,6 @@ Whoever was right more often wins. `Options.kind` is one of `KINDS`. Numpy only;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -15,22 +14,10 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from league.envs import registry
-from league.envs.classic.shared import (
-    GOLDEN,
-    digest,
-    mix64,
-    need_possible,
-    pack,
-    regroup,
-    row_seeds,
-    streams,
-    uniform,
-    unpack,
-)
-from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, GameSpec, ObservationPart, result_dtype
+from league.envs.arrays import ArrayBatch, Rows, UInts, streams, uniform
+from league.types import DRAW, EXTERNAL, SEATS, ActionSpec, BoolArray, GameSpec, ObservationPart
 
 KINDS = ("box", "tuples", "image", "tokens", "mixture", "entities")
-MAGIC = b"guess01\n"
 MATCH = np.dtype([("seed", np.uint64), ("round", np.int32), ("score", np.float64, (SEATS,))])
 DRAWS = 64
 SIDE, COLOURS, TYPES, TARGETS, TUPLES, UNITS = 6, 4, 3, 4, 6, 8
@@ -117,30 +104,17 @@ def make(rows: int, threads: int, options: Options) -> GuessingBatch:
     return GuessingBatch(rows, options)
 
 
-class GuessingBatch:
-    """`MatchBatch` of the game."""
+class GuessingBatch(ArrayBatch):
+    """The game's matches."""
 
     def __init__(self, rows: int, options: Options) -> None:
-        self.spec = spec(options)
-        self.num_rows, self._options, self._digest = rows, options, digest(options)
-        action = self.spec.action
-        self._match = np.zeros(rows, MATCH)
-        self.obs = np.zeros((rows, SEATS, self.spec.obs_size), np.float32)
-        self.final_obs = np.zeros_like(self.obs)
-        self.actions = np.zeros((rows, SEATS, action.num_parts), action.dtype)
-        self.mask = np.zeros((rows, SEATS, action.mask_size), action.mask_dtype) if action.mask_size else None
-        self.reward_terms = np.zeros((rows, SEATS, 1), np.float32)
-        self.terminated, self.truncated = np.zeros((2, rows), np.bool_)
-        self.result = np.zeros(rows, result_dtype(1))
-        self.controllers = np.full((rows, SEATS), EXTERNAL, np.int16)
-        self.reset(0)
+        self._options = options
+        super().__init__(spec(options), rows, MATCH, options)
 
-    def reset(self, seed: int | npt.NDArray[np.uint64]) -> None:
-        """Starts every row."""
-        self._match[:] = 0
-        self._match["seed"] = row_seeds(seed, self.num_rows)
-        self.terminated[:] = False
-        self._observe()
+    def begin(self, rows: Rows, seeds: UInts) -> None:
+        """Starts `rows`."""
+        self.match[rows] = 0
+        self.match["seed"][rows] = seeds
 
     def step(self) -> None:
         """One round of every match."""
@@ -153,47 +127,32 @@ class GuessingBatch:
             self.actions[:] = played
         right = self._judge(played)
         self.reward_terms[..., 0] = right
-        match = self._match
+        match = self.match
         match["score"] += right
         match["round"] += 1
-        self._observe()
-        ended = self.terminated[:] = match["round"] >= self._options.rounds
-        self.final_obs[ended] = self.obs[ended]
-        lead = np.sign(match["score"][:, 0] - match["score"][:, 1])
-        self.result["winner"][ended] = np.select([lead > 0, lead < 0], [0, 1], default=DRAW)[ended]
-        self.result["ticks"][ended] = match["round"][ended]
-        self.result["seed"][ended] = match["seed"][ended]
-        self.result["metrics"][ended, :, 0] = match["score"][ended] / self._options.rounds
-        following = mix64(match["seed"] + GOLDEN)
-        match["seed"][ended] = following[ended]
-        match["round"][ended] = match["score"][ended] = 0
-        self._observe()
-
-    def get_state(self) -> bytes:
-        """Header, matches, controllers."""
-        return pack(MAGIC, self._digest, self._match, self.controllers)
-
-    def set_state(self, state: bytes) -> None:
-        """Restores `get_state()`."""
-        unpack(state, MAGIC, self._digest, self._match, self.controllers, self._check)
-        self._observe()
-
-    def regroup(self, states: Sequence[bytes], num_rows: Sequence[int]) -> list[bytes]:
-        """The matches in other groups."""
-        return regroup(states, num_rows, MAGIC, self._digest, MATCH)
-
-    def _check(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> None:
-        need_possible(
-            round=(match["round"] >= 0) & (match["round"] < self._options.rounds),
-            controllers=(controllers == 0) | (controllers == EXTERNAL),
+        self.show()
+        self.terminated[:] = match["round"] >= self._options.rounds
+        ended = np.flatnonzero(self.terminated)
+        lead = np.sign(match["score"][ended, 0] - match["score"][ended, 1])
+        self.finish(
+            ended,
+            winner=np.select([lead > 0, lead < 0], [0, 1], default=DRAW),
+            ticks=match["round"][ended],
+            metrics=match["score"][ended, :, None] / self._options.rounds,
         )
+        self.show()
+
+    def possible(self, match: npt.NDArray[Any]) -> dict[str, BoolArray]:
+        """The rounds that a match has."""
+        return {"round": (match["round"] >= 0) & (match["round"] < self._options.rounds)}
 
     def _draws(self, which: int) -> npt.NDArray[np.float64]:
         """(B, S, DRAWS) numbers in [0, 1) of this round."""
-        seeds = self._match["seed"][:, None] + np.arange(SEATS, dtype=np.uint64) + np.uint64(2 * which)
-        return uniform(streams(seeds, DRAWS), self._match["round"][:, None, None])
+        seeds = self.match["seed"][:, None] + np.arange(SEATS, dtype=np.uint64) + np.uint64(2 * which)
+        return uniform(streams(seeds, DRAWS), self.match["round"][:, None, None])
 
-    def _observe(self) -> None:
+    def show(self) -> None:
+        """What both seats are to guess from."""
         unit = self._draws(0)
         if self.mask is not None and self.mask.dtype == np.bool_:
             self.mask[:] = True
