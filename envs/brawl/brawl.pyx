@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from league.envs.arrays import GOLDEN, row_seeds
 from league.envs.brawl.moves import IDS, KINDS, STRIKES, TAUNT as TAUNT_NAME, WEAPONS
 from league.envs.brawl.rules import BOTS, KEYS, METRICS, TERMS
 from league.envs.brawl.styles import RANGES, STANDARD, STYLES
@@ -57,54 +58,22 @@ cdef void step_row(const Row* row, const Game* g) noexcept nogil:
     write_mask(m, g, row.mask)
 
 
-def row_seeds(seed: int, rows: int):
-    """The seed of each row, (rows,) uint64, from one seed."""
-    cdef uint64_t base = mix(<uint64_t>seed + <uint64_t>0x9E3779B97F4A7C15)
-    cdef uint64_t[::1] seeds = np.empty(rows, dtype=np.uint64)
-    cdef Py_ssize_t i
-    for i in range(rows):
-        seeds[i] = mix(base + <uint64_t>(i + 1) * <uint64_t>0x9E3779B97F4A7C15)
-    return np.asarray(seeds)
+include "../contract/batch.pxi"
 
 
-cdef class BrawlBatch:
+cdef class BrawlBatch(CompiledBatch):
     """`rows` matches of brawl stepped together in up to `threads` threads; a `league.types.MatchBatch`.
-
-    Args:
-        spec: kept as the attribute `spec`.
-        rules: `rules.Rules`, every number of the game.
-        options_hash: 16 bytes that the state blob carries; a blob with others is refused.
 
     Raises:
         ValueError: a count below 1, or rules or moves that the compiled code cannot hold.
     """
 
-    cdef readonly object spec, rules, obs, actions, mask, reward_terms, terminated, truncated, final_obs, result
-    cdef readonly object controllers
-    cdef readonly Py_ssize_t num_rows
-    cdef readonly int threads
-    cdef object records
-    cdef bytes options_hash
-    cdef Game game
-    cdef Row first
-
     def __init__(self, Py_ssize_t rows, int threads, *, spec, rules, bytes options_hash):
-        if rows < 1:
-            raise ValueError(f"rows={rows} must be at least 1")
-        if threads < 1:
-            raise ValueError(f"threads={threads} must be at least 1")
-        if sizeof(Match) != STATE_DTYPE.itemsize or sizeof(Result) != result_dtype(NUM_METRICS).itemsize:
-            raise ValueError("the compiled structs differ from their dtypes; build the extension again")
+        super().__init__(rows, threads, spec=spec, rules=rules, options_hash=options_hash)
         if [len(table) for table in (KEYS, TERMS, METRICS, BOTS, WEAPONS, KINDS, RANGES, STYLES)] != [
             NUM_KEYS, NUM_TERMS, NUM_METRICS, NUM_BOTS, NUM_WEAPONS, NUM_KINDS, NUM_STYLE, STYLES_HELD_OUT + 1
         ] or len(STRIKES) > MAX_STRIKES:
             raise ValueError("the compiled tables differ from rules.py or moves.py; build the extension again")
-        self.spec = spec
-        self.rules = rules
-        self.num_rows = rows
-        self.threads = threads
-        self.options_hash = options_hash
-        self.game.rules = asdict(rules)
         self.game.standard = asdict(STANDARD)
         for i, bounds in enumerate(RANGES.values()):
             self.game.ranges[i] = {key: value for key, value in asdict(bounds).items() if key != "meaning"}
@@ -152,35 +121,6 @@ cdef class BrawlBatch:
         row.result = self.first.result + i
         return row
 
-    cdef void _step_one(self, Py_ssize_t i) noexcept nogil:
-        cdef Row row = self._row(i)
-        step_row(&row, &self.game)
-
-    def reset(self, seed):
-        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.
-
-        Args:
-            seed: an int within [0, 2**64), or a uint64 array (B,). Controllers are left as they are.
-
-        Raises:
-            ValueError: the seed is neither.
-        """
-        cdef Py_ssize_t i
-        cdef const uint64_t[::1] seeds = self._seeds(seed)
-        self._clear()
-        for i in range(self.num_rows):
-            start_match(self.first.match + i, seeds[i], &self.game)
-        self._show()
-
-    def _seeds(self, seed):
-        given = need_seed(seed, self.num_rows)
-        return row_seeds(given, self.num_rows) if isinstance(given, int) else given
-
-    def _clear(self):
-        for array in (self.reward_terms, self.terminated, self.truncated, self.final_obs):
-            array.fill(0)
-        self.result.view(np.uint8).fill(0)
-
     cdef void _show(self) noexcept:
         cdef Py_ssize_t i
         cdef Row row
@@ -200,36 +140,13 @@ cdef class BrawlBatch:
             wrong |= self.first.controllers[i] < EXTERNAL or self.first.controllers[i] >= NUM_BOTS
         return wrong or bits & ~1 != 0
 
-    def step(self):
-        """One decision of every match: `ticks_per_step` ticks with the keys of `actions` held.
-
-        Raises:
-            ValueError: a controller is unknown, or an external seat's action is not 0 or 1; nothing has moved then.
-        """
-        cdef Py_ssize_t i
+    def _need_inputs(self):
         cdef bint is_wrong
         with nogil:
             is_wrong = self._has_wrong_inputs()
         if is_wrong:
             need_controllers(self.controllers, len(BOTS))
             need_keys(self.controllers, self.actions)
-        if self.threads == 1:
-            with nogil:
-                for i in range(self.num_rows):
-                    self._step_one(i)
-        else:
-            for i in prange(self.num_rows, nogil=True, num_threads=self.threads, schedule="dynamic", chunksize=CHUNK):
-                self._step_one(i)
-
-    def record(self, Py_ssize_t row):
-        """A copy of one match's state, a STATE_DTYPE scalar, for those who draw or describe it.
-
-        Raises:
-            IndexError: no such row.
-        """
-        if not 0 <= row < self.num_rows:
-            raise IndexError(f"row={row} must be within [0, {self.num_rows})")
-        return self.records[row].copy()
 
     def get_state(self):
         """Everything that the next steps depend on, as `state.py` lays it out; controllers included."""
@@ -254,8 +171,3 @@ cdef class BrawlBatch:
             ValueError: a blob is damaged or of another game, version or set of options, or the rows differ in number.
         """
         return regroup_states(states, num_rows, self.options_hash)
-
-
-cdef void* address(array) except NULL:
-    cdef uint8_t[::1] view = array.reshape(-1).view(np.uint8)
-    return &view[0]

@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from league.envs.arrays import GOLDEN, row_seeds
 from league.envs.cards.catalogue import CARDS, EFFECTS, KEYWORDS, TARGETS
 from league.envs.cards.layout import CHOICES, PRIVATE_SIZE, PUBLIC_SIZE, SIZE
 from league.envs.cards import rules as numbers
@@ -93,44 +94,20 @@ cdef void step_row(const Row* row, const Game* g) noexcept nogil:
     write_turn(m, g, row.mask, row.to_act)
 
 
-def row_seeds(seed: int, rows: int):
-    """The seed of each row, (rows,) uint64, from one seed."""
-    cdef uint64_t base = mix(<uint64_t>seed + <uint64_t>0x9E3779B97F4A7C15)
-    cdef uint64_t[::1] seeds = np.empty(rows, dtype=np.uint64)
-    cdef Py_ssize_t i
-    for i in range(rows):
-        seeds[i] = mix(base + <uint64_t>(i + 1) * <uint64_t>0x9E3779B97F4A7C15)
-    return np.asarray(seeds)
+include "../contract/batch.pxi"
 
 
-cdef class CardsBatch:
+cdef class CardsBatch(CompiledBatch):
     """`rows` duels stepped together in up to `threads` threads; a `league.types.MatchBatch` in `Turns`.
-
-    Args:
-        spec: kept as the attribute `spec`.
-        rules: `rules.Rules`, every number of the game.
-        options_hash: 16 bytes that the state blob carries; a blob with others is refused.
 
     Raises:
         ValueError: a count below 1, or rules or cards that the compiled code cannot hold.
     """
 
-    cdef readonly object spec, rules, obs, actions, mask, reward_terms, terminated, truncated, final_obs, result
-    cdef readonly object controllers, to_act, held
-    cdef readonly Py_ssize_t num_rows
-    cdef readonly int threads
-    cdef object records
-    cdef bytes options_hash
-    cdef Game game
-    cdef Row first
+    cdef readonly object to_act, held
 
     def __init__(self, Py_ssize_t rows, int threads, *, spec, rules, bytes options_hash):
-        if rows < 1:
-            raise ValueError(f"rows={rows} must be at least 1")
-        if threads < 1:
-            raise ValueError(f"threads={threads} must be at least 1")
-        if sizeof(Match) != STATE_DTYPE.itemsize or sizeof(Result) != result_dtype(NUM_METRICS).itemsize:
-            raise ValueError("the compiled structs differ from their dtypes; build the extension again")
+        super().__init__(rows, threads, spec=spec, rules=rules, options_hash=options_hash)
         if (
             [len(table) for table in (numbers.TYPES, numbers.TERMS, numbers.METRICS, numbers.BOTS)]
             != [NUM_TYPES, NUM_TERMS, NUM_METRICS, NUM_BOTS]
@@ -140,12 +117,6 @@ cdef class CardsBatch:
             or [PRIVATE_SIZE, PUBLIC_SIZE, SIZE] != [PRIVATE, PUBLIC, OBS]
         ):
             raise ValueError("the compiled tables differ from rules.py, cards.toml or layout.py; build again")
-        self.spec = spec
-        self.rules = rules
-        self.num_rows = rows
-        self.threads = threads
-        self.options_hash = options_hash
-        self.game.rules = asdict(rules)
         for i, card in enumerate(CARDS):
             self.game.cards[i] = asdict(card)
         self._allocate()
@@ -192,35 +163,6 @@ cdef class CardsBatch:
         row.result = self.first.result + i
         return row
 
-    cdef void _step_one(self, Py_ssize_t i) noexcept nogil:
-        cdef Row row = self._row(i)
-        step_row(&row, &self.game)
-
-    def reset(self, seed):
-        """Starts a new match in every row: row i from a seed derived from (`seed`, i), or from `seed[i]` itself.
-
-        Args:
-            seed: an int within [0, 2**64), or a uint64 array (B,). Controllers and `held` are left as they are.
-
-        Raises:
-            ValueError: the seed is neither.
-        """
-        cdef Py_ssize_t i
-        cdef const uint64_t[::1] seeds = self._seeds(seed)
-        self._clear()
-        for i in range(self.num_rows):
-            start_match(self.first.match + i, seeds[i], &self.game)
-        self._show()
-
-    def _seeds(self, seed):
-        given = need_seed(seed, self.num_rows)
-        return row_seeds(given, self.num_rows) if isinstance(given, int) else given
-
-    def _clear(self):
-        for array in (self.reward_terms, self.terminated, self.truncated, self.final_obs):
-            array.fill(0)
-        self.result.view(np.uint8).fill(0)
-
     cdef void _show(self) noexcept:
         cdef Py_ssize_t i
         cdef Row row
@@ -246,36 +188,13 @@ cdef class CardsBatch:
                 return i
         return -1
 
-    def step(self):
-        """One decision of every match that is not held, by the seat that is to act; what is not legal ends its turn.
-
-        Raises:
-            ValueError: a controller is unknown, or numbers of an external seat that is to act are no action; nothing
-                has moved then.
-        """
-        cdef Py_ssize_t i, wrong
+    def _need_inputs(self):
+        cdef Py_ssize_t wrong
         with nogil:
             wrong = self._wrong_row()
         if wrong >= 0:
             need_controllers(self.controllers, len(numbers.BOTS))
             refuse_tuple(wrong, self.first.match[wrong].acting, self.actions, CHOICES)
-        if self.threads == 1:
-            with nogil:
-                for i in range(self.num_rows):
-                    self._step_one(i)
-        else:
-            for i in prange(self.num_rows, nogil=True, num_threads=self.threads, schedule="dynamic", chunksize=CHUNK):
-                self._step_one(i)
-
-    def record(self, Py_ssize_t row):
-        """A copy of one match's state, a STATE_DTYPE scalar, for those who draw or describe it.
-
-        Raises:
-            IndexError: no such row.
-        """
-        if not 0 <= row < self.num_rows:
-            raise IndexError(f"row={row} must be within [0, {self.num_rows})")
-        return self.records[row].copy()
 
     def is_legal(self, Py_ssize_t row, action):
         """Whether the seat that is to act in `row` may play `action`, four whole numbers; judged without the mask.
@@ -312,8 +231,3 @@ cdef class CardsBatch:
             ValueError: a blob is damaged or of another game, version or set of options, or the rows differ in number.
         """
         return regroup_states(states, num_rows, self.options_hash, self.rules)
-
-
-cdef void* address(array) except NULL:
-    cdef uint8_t[::1] view = array.reshape(-1).view(np.uint8)
-    return &view[0]
