@@ -18,20 +18,11 @@ from league.envs.brawl.styles import WITHOUT
 from league.types import DRAW, EXTERNAL, SEATS
 from tests.oracles.brawl import bots, styles
 from tests.oracles.brawl.motion import FRESH, legal_keys, own_tick
-from tests.oracles.brawl.state import GOLDEN, U64, Fighter, Item, Keys, Stage, Stream, mix, name_of
+from tests.oracles.brawl.state import Fighter, Item, Keys, Stage, name_of
 from tests.oracles.brawl.view import half
+from tests.oracles.shared import Stream, mix, next_seed
 
 _TIMERS = ("stun", "invulnerable", "dodge", "dash", "dodge_cooldown", "turn", "credit")
-
-
-def next_seed(seed: int) -> int:
-    """The seed of the match after the one started with `seed`."""
-    return mix((seed + GOLDEN) & U64)
-
-
-def row_seed(seed: int, row: int) -> int:
-    """What `reset(seed)` starts row `row` with."""
-    return mix((next_seed(seed) + (row + 1) * GOLDEN) & U64)
 
 
 @dataclass

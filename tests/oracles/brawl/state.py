@@ -12,11 +12,10 @@ from league.envs.brawl.moves import IDS, NAMES, NONE, STRIKES, WEAPONS, Strike
 from league.envs.brawl.rules import KEYS, BrawlRules
 from league.envs.brawl.state import INT_RANGES
 from league.types import EXTERNAL
+from tests.oracles.shared import Stream
 
 SUPPORTS = ("air", "ground", "platform")
 """By the number that the state has for each."""
-GOLDEN = 0x9E3779B97F4A7C15
-U64 = (1 << 64) - 1
 _FLAGS = ("recovery_left", "move_hit", "landed")
 _FLOATS = ("x", "y", "vx", "vy", "damage", "damage_dealt")
 _COUNTERS = ("knock_outs", "self_destructs", "attacks", "hits", "combos", "dodges", "dashes", "pickups")
@@ -24,37 +23,6 @@ _KEPT = ("side", "stocks", "rng", "damage_dealt", "controller", *_COUNTERS, "air
 """What coming back to the field leaves as it was."""
 
 Keys = frozenset[str]
-
-
-def mix(z: int) -> int:
-    """splitmix64's output function (Steele, Lea, Flood 2014)."""
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & U64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & U64
-    return z ^ (z >> 31)
-
-
-@dataclass
-class Stream:
-    """A splitmix64 stream."""
-
-    state: int
-
-    def draw(self) -> int:
-        """The next 64 random bits."""
-        self.state = (self.state + GOLDEN) & U64
-        return mix(self.state)
-
-    def coin(self) -> bool:
-        """The top bit of the next draw."""
-        return self.draw() >= 1 << 63
-
-    def unit(self) -> float:
-        """A number in [0, 1)."""
-        return (self.draw() >> 11) * 2.0**-53
-
-    def between(self, low: int, high: int) -> int:
-        """A whole number within [low, high]."""
-        return low + (self.draw() >> 33) % (high - low + 1)
 
 
 def strike_named(name: str) -> Strike:

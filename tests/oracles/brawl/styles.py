@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from league.envs.brawl.styles import RANGES, STANDARD, STYLES, Style
-from tests.oracles.brawl.state import GOLDEN, U64, Stream, mix
+from tests.oracles.shared import GOLDEN, U64, Stream, mix
 
 SALT = 0x5BF03635F0935AD1
 """Keeps a style's draws apart from the match's own."""

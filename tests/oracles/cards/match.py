@@ -29,17 +29,14 @@ from league.types import DRAW, EXTERNAL
 from tests.oracles.cards.bots import choose
 from tests.oracles.cards.state import (
     END,
-    GOLDEN,
-    U64,
     Action,
     Creature,
     Keeper,
-    Stream,
-    mix,
     other_slot,
     own_slot,
 )
 from tests.oracles.cards.view import metrics, observe
+from tests.oracles.shared import Stream, mix, next_seed
 
 _SOURCES = {
     "damage_dealt": ("me", ("damage_dealt",)),
@@ -50,16 +47,6 @@ _SOURCES = {
     "card_burnt": ("me", ("burnt",)),
 }
 """Reward term -> whose counters it follows."""
-
-
-def next_seed(seed: int) -> int:
-    """The seed of the match after one of `seed`, in the same row."""
-    return mix((seed + GOLDEN) & U64)
-
-
-def row_seed(seed: int, row: int) -> int:
-    """What `reset(seed)` starts row `row` from."""
-    return mix((mix((seed + GOLDEN) & U64) + (row + 1) * GOLDEN) & U64)
 
 
 @dataclass

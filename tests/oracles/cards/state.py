@@ -19,38 +19,7 @@ from league.envs.cards.rules import (
 )
 from league.envs.cards.state import COUNTERS
 from league.types import EXTERNAL
-
-GOLDEN = 0x9E3779B97F4A7C15
-U64 = (1 << 64) - 1
-
-
-def mix(z: int) -> int:
-    """splitmix64's output function (Steele, Lea, Flood 2014)."""
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & U64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & U64
-    return z ^ (z >> 31)
-
-
-@dataclass
-class Stream:
-    """A splitmix64 stream."""
-
-    state: int
-
-    def draw(self) -> int:
-        """The next 64 random bits."""
-        self.state = (self.state + GOLDEN) & U64
-        return mix(self.state)
-
-    def below(self, bound: int) -> int:
-        """A whole number from 0 to below `bound`."""
-        return (self.draw() >> 33) % bound
-
-    def shuffle(self, cards: list[int]) -> None:
-        """Fisher and Yates, in place."""
-        for i in range(len(cards) - 1, 0, -1):
-            j = self.below(i + 1)
-            cards[i], cards[j] = cards[j], cards[i]
+from tests.oracles.shared import Stream
 
 
 class Action(NamedTuple):
