@@ -6,7 +6,7 @@ Both seats are played from outside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,70 @@ Infos = dict[str, dict[str, Any]]
 _T = TypeVar("_T")
 
 
-class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class _Match:
+    """What both faces of one match have: the players by name, their spaces, and one generator.
+
+    Raises:
+        UsageError: an argument, or later an action, breaks its rule.
+    """
+
+    _is_parallel: ClassVar[bool]
+
+    @door
+    def __init__(
+        self,
+        game: object,
+        rewards: Mapping[str, float] | None = None,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._matches = Matches(
+            game, 1, rewards=rewards, render_mode=render_mode, options=options, keywords=("rewards", "render_mode")
+        )
+        if self._is_parallel and self._matches.turns is not None:
+            raise UsageError(f"game={game!r}: it is played in turns; use league.zoo.TurnMatch")
+        self.render_mode, spec = render_mode, self._matches.spec
+        name = f"league_{spec.name}_v0"
+        self.metadata = {**self._matches.metadata, "name": name, "is_parallelizable": self._is_parallel}
+        self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
+        self.agents: list[str] = []
+        pairs = {agent: gymnasium_spaces(spec) for agent in self.possible_agents}  # each seeded by itself
+        self.observation_spaces = {agent: pair[0] for agent, pair in pairs.items()}
+        self.action_spaces = {
+            agent: pair[1]
+            if self._is_parallel or not _is_number(spec.action)
+            else spaces.Discrete(spec.action.choices[0])
+            for agent, pair in pairs.items()
+        }
+        self._rng: np.random.Generator | None = None
+        self._is_next_ready = False  # the batch starts the next match in the step that ends one
+
+    @typed
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """What `agent` sees; always the same object."""
+        return _of(self.observation_spaces, agent)
+
+    @typed
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """What `agent` may do; always the same object."""
+        return _of(self.action_spaces, agent)
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """The picture (height, width, 3), after an end of the next match's start; None without a render mode."""
+        return None if self.render_mode is None else self._matches.frame(0)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _start(self, seed: int | None) -> None:
+        if seed is not None or self._rng is None:
+            self._rng = generator(seed)
+        if seed is not None or not self._is_next_ready:
+            self._matches.start([self._rng])
+        self.agents, self._is_next_ready = list(self.possible_agents), False
+
+
+class ParallelMatch(_Match, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """One match at a time; `player_0` is seat 0, `player_1` seat 1.
 
     Observations, actions, rewards and infos are those of `league.gym.MatchEnv`, for each player.
@@ -45,39 +108,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         UsageError: an argument, or later an action, breaks its rule.
     """
 
-    @door
-    def __init__(
-        self,
-        game: object,
-        rewards: Mapping[str, float] | None = None,
-        render_mode: str | None = None,
-        **options: Any,
-    ) -> None:
-        self._matches = Matches(
-            game, 1, rewards=rewards, render_mode=render_mode, options=options, keywords=("rewards", "render_mode")
-        )
-        if self._matches.turns is not None:
-            raise UsageError(f"game={game!r}: it is played in turns; use league.zoo.TurnMatch")
-        self.render_mode = render_mode
-        name = f"league_{self._matches.spec.name}_v0"
-        self.metadata = {**self._matches.metadata, "name": name, "is_parallelizable": True}
-        self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
-        self.agents: list[str] = []
-        pairs = {agent: gymnasium_spaces(self._matches.spec) for agent in self.possible_agents}  # each seeded by itself
-        self.observation_spaces = {agent: pair[0] for agent, pair in pairs.items()}
-        self.action_spaces = {agent: pair[1] for agent, pair in pairs.items()}
-        self._rng: np.random.Generator | None = None
-        self._is_next_ready = False  # the batch starts the next match in the step that ends one
-
-    @typed
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """What `agent` sees; always the same object."""
-        return _of(self.observation_spaces, agent)
-
-    @typed
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """What `agent` may do; always the same object."""
-        return _of(self.action_spaces, agent)
+    _is_parallel = True
 
     @typed
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
@@ -85,11 +116,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
 
         `options` has no effect; PettingZoo's own test passes some.
         """
-        if seed is not None or self._rng is None:
-            self._rng = generator(seed)
-        if seed is not None or not self._is_next_ready:
-            self._matches.start([self._rng])
-        self.agents, self._is_next_ready = list(self.possible_agents), False
+        self._start(seed)
         return self._views()
 
     def step(
@@ -122,13 +149,6 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         flags = ({agent: end[0] for agent, end in ends.items()}, {agent: end[1] for agent, end in ends.items()})
         return obs, rewards, *flags, infos
 
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """The picture (height, width, 3), after an end of the next match's start; None without a render mode."""
-        return None if self.render_mode is None else self._matches.frame(0)
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
     def _views(self) -> tuple[dict[str, Any], Infos]:
         batch, players = self._matches.batch, list(enumerate(self.agents))
         obs = {agent: show_observation(self._matches.spec, batch.obs[0, seat]) for seat, agent in players}
@@ -137,7 +157,7 @@ class ParallelMatch(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no t
         return obs, infos
 
 
-class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
+class TurnMatch(_Match, AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """One match at a time of a game in turns; `player_0` is seat 0, `player_1` seat 1. Any other game will do, too.
 
     Actions are as PettingZoo's own games have them: a number where there is one choice in an action, else an array.
@@ -146,7 +166,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
     see what the other does. Observations, rewards and the last info are those of `league.gym.MatchEnv`.
 
     Args:
-        game: The registered game.
+        game: Its name or address (docs/bring.md), or the module or class itself.
         rewards: Reward term -> weight, in place of that of `hyperparameters.toml`.
         render_mode: None, or `rgb_array` where the game can be drawn.
         options: The game's options, in place of those of `hyperparameters.toml`.
@@ -155,43 +175,9 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         UsageError: an argument, or later an action, breaks its rule.
     """
 
-    @door
-    def __init__(
-        self,
-        game: str,
-        rewards: Mapping[str, float] | None = None,
-        render_mode: str | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__()
-        self._matches = Matches(
-            game, 1, rewards=rewards, render_mode=render_mode, options=options, keywords=("rewards", "render_mode")
-        )
-        self.render_mode = render_mode
-        self.metadata = {**self._matches.metadata, "name": f"league_{game}_v0", "is_parallelizable": False}
-        self.possible_agents = [f"player_{seat}" for seat in range(SEATS)]
-        self.agents: list[str] = []
-        spec = self._matches.spec
-        self.observation_spaces = {agent: gymnasium_spaces(spec)[0] for agent in self.possible_agents}
-        self.action_spaces = {
-            agent: spaces.Discrete(spec.action.choices[0]) if _is_number(spec.action) else gymnasium_spaces(spec)[1]
-            for agent in self.possible_agents
-        }
-        self._rng: np.random.Generator | None = None
-        self._is_next_ready = False  # the batch starts the next match in the step that ends one
-        self.agent_selection: str = self.possible_agents[0]
-        self._waiting: list[str] = []
-        self._views: dict[str, Any] = {}
-
-    @typed
-    def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """What `agent` sees; always the same object."""
-        return _of(self.observation_spaces, agent)
-
-    @typed
-    def action_space(self, agent: str) -> spaces.Space[Any]:
-        """What `agent` may do; always the same object."""
-        return _of(self.action_spaces, agent)
+    _is_parallel = False
+    agent_selection: str
+    _views: dict[str, Any]
 
     @typed
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -199,11 +185,7 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
 
         `options` has no effect; PettingZoo's own test passes some.
         """
-        if seed is not None or self._rng is None:
-            self._rng = generator(seed)
-        if seed is not None or not self._is_next_ready:
-            self._matches.start([self._rng])
-        self.agents, self._is_next_ready = list(self.possible_agents), False
+        self._start(seed)
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
@@ -252,13 +234,6 @@ class TurnMatch(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
                 self.infos[name]["reward_terms"] = self._matches.named_terms(batch.reward_terms[0, seat].copy())
         self._accumulate_rewards()
         self._deads_step_first()
-
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """The picture (height, width, 3), after an end of the next match's start; None without a render mode."""
-        return None if self.render_mode is None else self._matches.frame(0)
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
     def _look(self) -> None:
         """Takes over what both see, who is to decide, and what is legal for them."""
