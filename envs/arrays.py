@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from league.envs.blob import identity_of, need_rows, pack, unpack
 from league.types import EXTERNAL, SEATS, BoolArray, FloatArray, GameSpec, Mask, result_dtype
 
-HEADER = struct.Struct("<8s16sII")
-"""Magic, digest of the game and its options, rows, CRC of the rest."""
 MAGIC = b"arrays1\n"
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -76,8 +72,7 @@ class ArrayBatch:
         self.spec, self.num_rows, action = spec, rows, spec.action
         self.match: npt.NDArray[Any] = np.zeros(rows, match)
         """(B,) the record of each row's match."""
-        identity = f"{spec.name} {spec.version} {options.model_dump_json()}"
-        self._digest = hashlib.sha256(identity.encode()).digest()[:16]
+        self._identity = identity_of(spec.name, spec.version, options.model_dump_json())
         self.obs: FloatArray = np.zeros((rows, SEATS, spec.obs_size), np.float32)
         self.final_obs = np.zeros_like(self.obs)
         self.actions: npt.NDArray[Any] = np.zeros((rows, SEATS, action.num_parts), action.dtype)
@@ -144,12 +139,11 @@ class ArrayBatch:
                 can have; nothing is changed.
         """
         match, controllers = self._read(state)
-        if len(match) != self.num_rows:
-            raise ValueError(f"the state has {len(match)} rows; this batch has {self.num_rows} rows")
+        need_rows(len(match), self.num_rows)
         bots = (controllers >= EXTERNAL) & (controllers < len(self.spec.bots))
         for name, is_possible in {**self.possible(match), "controllers": bots}.items():
             if not is_possible.all():
-                raise ValueError(f"the state has an impossible value in `{name}`")
+                raise ValueError(f"state: it has an impossible value in `{name}`")
         self.match[:], self.controllers[:] = match, controllers
         self.show()
 
@@ -161,14 +155,13 @@ class ArrayBatch:
         """
         match, controllers = (np.concatenate(parts) for parts in zip(*map(self._read, states), strict=True))
         if len(match) != sum(num_rows):
-            raise ValueError(f"the states have {len(match)} rows, which cannot be {sum(num_rows)}")
+            raise ValueError(f"states: {len(match)} rows cannot be {sum(num_rows)}")
         places = np.cumsum(num_rows)[:-1]
         pairs = zip(np.split(match, places), np.split(controllers, places), strict=True)
         return [self._packed(*pair) for pair in pairs]
 
     def _packed(self, match: npt.NDArray[Any], controllers: npt.NDArray[np.int16]) -> bytes:
-        body = match.tobytes() + controllers.tobytes()
-        return HEADER.pack(MAGIC, self._digest, len(match), zlib.crc32(body)) + body
+        return pack(MAGIC, self._identity, len(match), match.tobytes() + controllers.tobytes())
 
     def _read(self, state: bytes) -> tuple[npt.NDArray[Any], npt.NDArray[np.int16]]:
         """Matches (B,) and controllers (B, S) of a state.
@@ -176,15 +169,8 @@ class ArrayBatch:
         Raises:
             ValueError: it is damaged or of another game, version or options.
         """
-        if len(state) < HEADER.size:
-            raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
-        magic, its_digest, rows, crc = HEADER.unpack_from(state)
-        if magic != MAGIC or its_digest != self._digest:
-            raise ValueError("the state is not of this game, version and options")
-        split = HEADER.size + rows * self.match.dtype.itemsize
-        if len(state) != split + rows * SEATS * np.dtype(np.int16).itemsize:
-            raise ValueError(f"the state has {rows} rows in {len(state)} bytes, which does not fit")
-        if zlib.crc32(state[HEADER.size :]) != crc:
-            raise ValueError("the state is damaged: its checksum does not fit")
-        match = np.frombuffer(state[HEADER.size : split], self.match.dtype)
-        return match, np.frombuffer(state[split:], np.int16).reshape(rows, SEATS)
+        rows, body = unpack(state, MAGIC, self._identity)
+        split = rows * self.match.dtype.itemsize
+        if len(body) != split + rows * SEATS * self.controllers.itemsize:
+            raise ValueError(f"state: {len(body)} bytes are not {rows} rows; it is cut or padded")
+        return np.frombuffer(body[:split], self.match.dtype), np.frombuffer(body[split:], np.int16).reshape(rows, SEATS)

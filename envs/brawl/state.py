@@ -97,5 +97,5 @@ def _check_signs(name: str, values: Records) -> None:
         raise ValueError(f"state: {name}={bad[0]} must be -1 or 1")
 
 
-FORMAT = BlobFormat(b"LGBRAWL\0", 2, STATE_DTYPE, _check)
+FORMAT = BlobFormat(b"LGBRAWL2", STATE_DTYPE, _check)
 pack_state, unpack_state, regroup_states = FORMAT.pack, FORMAT.unpack, FORMAT.regroup

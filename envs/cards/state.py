@@ -111,5 +111,5 @@ def _check_board(board: Records) -> None:
         raise ValueError("state: an empty slot of board is not all 0")
 
 
-FORMAT = BlobFormat(b"LGCARDS\0", 1, STATE_DTYPE, _check)
+FORMAT = BlobFormat(b"LGCARDS1", STATE_DTYPE, _check)
 pack_state, unpack_state, regroup_states = FORMAT.pack, FORMAT.unpack, FORMAT.regroup

@@ -7,9 +7,7 @@ games of cards. Everything that a match does against a rule is a `MatchError` wi
 
 from __future__ import annotations
 
-import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.arrays import HEADER, UInts, row_seeds
+from league.envs.arrays import UInts, row_seeds
+from league.envs.blob import identity_of, pack, unpack
 from league.envs.matches.row import (
     ASK,
     BOTH,
@@ -73,7 +72,7 @@ class RowBatch:
         self._rows = [Row(self._rules, each, number) for number, each in enumerate(matches)]
         self.spec: GameSpec = self._rules.spec
         self.num_rows = rows
-        self._digest = hashlib.sha256(f"{self.spec.name}\n{self.spec.version}\n{identity}".encode()).digest()[:16]
+        self._identity = identity_of(self.spec.name, self.spec.version, identity)
         self._choices = self._rules.choices
         self._bots: list[Bot | None] = [self._rules.bots.get(name, self._play_at_random) for name in self.spec.bots]
         self.absent = frozenset(number for number, bot in enumerate(self._bots) if bot is None)
@@ -349,18 +348,11 @@ class RowBatch:
 
     def _pack(self, rows: list[Any], controllers: list[Any]) -> bytes:
         body = json.dumps([rows, controllers], separators=(",", ":")).encode()
-        return HEADER.pack(MAGIC, self._digest, len(rows), zlib.crc32(body)) + body
+        return pack(MAGIC, self._identity, len(rows), body)
 
     def _unpack(self, state: bytes) -> tuple[list[Any], list[Any]]:
         """Rows and controllers, as `_pack` was given them."""
-        if len(state) < HEADER.size:
-            raise ValueError(f"the state has {len(state)} bytes, fewer than a header")
-        magic, its_digest, rows, crc = HEADER.unpack_from(state)
-        if magic != MAGIC or its_digest != self._digest:
-            raise ValueError("the state is not of this game, version and options")
-        body = state[HEADER.size :]
-        if zlib.crc32(body) != crc:
-            raise ValueError("the state is damaged: its checksum does not fit")
+        rows, body = unpack(state, MAGIC, self._identity)
         found = json.loads(body)
         controllers: npt.NDArray[Any] = np.array(found[1])
         known = (controllers == EXTERNAL) | ((controllers >= 0) & (controllers < len(self._bots)))

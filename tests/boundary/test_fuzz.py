@@ -32,8 +32,7 @@ from league.boards.standings import leaderboard
 from league.config import updates
 from league.config.models import SECTIONS
 from league.envs import registry
-from league.envs.arrays import HEADER
-from league.envs.blob import HEADER_SIZE
+from league.envs.blob import HEADER
 from league.errors import LeagueError, SnapshotError, UsageError, visible
 from league.sessions.settling import check_mix, settle
 from league.snapshots import Agent
@@ -230,7 +229,7 @@ def game_state(world: Path, draw: st.DataObject) -> None:
         batch.step()
     whole = batch.get_state()
     blob = bytearray(damage(whole, draw))
-    size = HEADER_SIZE if name == "brawl" else HEADER.size
+    size = HEADER.size
     if draw.draw(st.booleans()) and len(blob) >= size:
         blob[: size - 4] = whole[: size - 4]
         struct.pack_into("<I", blob, size - 4, zlib.crc32(bytes(blob[size:])))

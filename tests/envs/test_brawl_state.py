@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from league.envs.blob import pack
 from league.envs.brawl.env import FIELDS, KEYS, SPEC, Options, make, options_hash
 from league.envs.brawl.rules import BOTS
 from league.envs.brawl.state import INT_RANGES, STATE_DTYPE, pack_state, unpack_state
@@ -34,14 +35,13 @@ def advance(batch):
 @pytest.mark.parametrize(
     ("damage", "rule"),
     [
-        (lambda b: b"", "length"),
-        (lambda b: b[:-1], "length"),
-        (lambda b: b + b"\0", "length"),
-        (lambda b: bytearray(b), "bytes"),
-        (lambda b: b"x" + b[1:], "magic"),
-        (lambda b: b[:8] + b"\xff" + b[9:], "version"),
-        (lambda b: b[:12] + b"\x07" + b[13:], "rows"),
-        (lambda b: b[:16] + bytes(16) + b[32:], "options"),
+        (lambda b: b"", "shorter than a header"),
+        (lambda b: b[:-1], "checksum"),
+        (lambda b: pack(b[:8], b[8:24], 6, b[32:] + b"\0"), "cut or padded"),
+        (lambda b: bytearray(b), "get_state"),
+        (lambda b: b"x" + b[1:], "not of this game"),
+        (lambda b: b[:24] + b"\x07" + b[25:], "rows"),
+        (lambda b: b[:8] + bytes(16) + b[24:], "options"),
         (lambda b: b[:-5] + bytes([b[-5] ^ 1]) + b[-4:], "checksum"),
         (lambda b: make(6, 1, Options()).get_state(), "options"),
         (lambda b: make(5, 1, OPTIONS).get_state(), "rows"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs.blob import HEADER_SIZE
+from league.envs.blob import HEADER
 from league.envs.cards import env
 from league.envs.cards.catalogue import CARDS, IDS, TARGETS, has, read
 from league.envs.cards.env import Options
@@ -132,7 +132,7 @@ def test_impossible_states_are_refused(damage: Any) -> None:
     for blob in (b"", state[:-1], state + b"\0", b"x" + state[1:], env.make(2, 1, OPTIONS).get_state()):
         with pytest.raises(ValueError, match="state: "):
             batch.set_state(blob)
-    with pytest.raises(ValueError, match="other options"):
+    with pytest.raises(ValueError, match="game, version and options"):
         env.make(1, 1, Options(health=19)).set_state(state)
     assert batch.get_state() == state
 
@@ -147,7 +147,7 @@ def test_seats_are_exchanged_bit_for_bit() -> None:
     batch, mirror = env.make(rows, 1, OPTIONS), env.make(rows, 1, OPTIONS)
     batch.controllers[:] = rng.integers(-1, len(BOTS), (rows, 2))
     batch.reset(8)
-    records = np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER_SIZE).copy()
+    records = np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER.size).copy()
     records["keepers"] = records["keepers"][:, ::-1]
     for name in ("acting", "began"):
         records[name] = 1 - records[name]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from league.envs.arrays import GOLDEN, HEADER, mix64
+from league.envs.arrays import GOLDEN, mix64
+from league.envs.blob import HEADER
 from league.envs.classic import kuhn, leduc, matrix, poker
 from league.envs.classic.matrix import MatrixBatch, Options
 from league.envs.classic.poker import CALL, FOLD, RAISE, WAIT, betting, deals

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from league.envs.blob import HEADER_SIZE
+from league.envs.blob import HEADER
 from league.envs.cards.catalogue import CARDS, IDS
 from league.envs.cards.env import Options, options_hash, rules_of
 from league.envs.cards.rules import HAND, MAX_DECK, MAX_TUPLES, SLOTS
@@ -79,7 +79,7 @@ def restore(batch: Any, records: Any, options: Options = Options()) -> None:
 
 def records_of(batch: Any) -> Any:
     """The records of a batch."""
-    return np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER_SIZE)
+    return np.frombuffer(batch.get_state(), STATE_DTYPE, offset=HEADER.size)
 
 
 def tuples_of(batch: Any, row: int, seat: int | None = None) -> list[tuple[int, ...]]:
