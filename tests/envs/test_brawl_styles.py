@@ -67,7 +67,7 @@ def test_styles_make_another_game() -> None:
     assert "bot_styles" not in registry.check_options("brawl", {"bot_styles": "off"})
     assert len({env.options_hash(Options(bot_styles=how)) for how in STYLES}) == 3
     batch = make(8, 1, Options(bot_styles="train"))
-    with pytest.raises(ValueError, match="other options"):
+    with pytest.raises(ValueError, match="game, version and options"):
         batch.set_state(make(8, 1, Options()).get_state())
     with pytest.raises(ConfigError, match=r"env\.bot_styles='some'.*'train' or 'held_out'"):
         registry.check_options("brawl", {"bot_styles": "some"})
