@@ -182,6 +182,7 @@ def _settings() -> list[Setting]:
         found.append(("decimal.setcontext", *context))
     if threading.current_thread() is threading.main_thread():
         found.append(("signal.signal", lambda: [*map(signal.getsignal, _HANDLED)], _set_handlers))
+        found.append(("signal.set_wakeup_fd", _wakeup, signal.set_wakeup_fd))
     found.append(("limits", partial(_limits, _OTHER_LIMITS), partial(_set_limits, _OTHER_LIMITS)))  # it may raise
     return found
 
@@ -286,6 +287,13 @@ def _set_collector(then: tuple[bool, tuple[int, int, int], int, list[Any]]) -> N
     gc.set_threshold(*then[1])
     gc.set_debug(then[2])
     gc.callbacks[:] = then[3]
+
+
+def _wakeup() -> int:
+    file = signal.set_wakeup_fd(-1)  # Python tells it only as it changes
+    with suppress(OSError, ValueError):  # code of a user has closed it
+        signal.set_wakeup_fd(file)
+    return file
 
 
 def _set_mask(then: Iterable[int]) -> None:

@@ -431,6 +431,7 @@ def mess(value):
     numpy.set_printoptions(precision=1)
     socket.setdefaulttimeout(0.01)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.set_wakeup_fd(os.open(os.devnull, os.O_WRONLY | os.O_NONBLOCK))
     torch.backends.mkldnn.enabled = False
     torch.autograd.set_detect_anomaly(True)
     torch.set_flush_denormal(True)
@@ -486,7 +487,8 @@ def settings() -> tuple[object, ...]:
     more = decimal.getcontext().prec, logging.root.manager.disable, multiprocessing.get_start_method(allow_none=True)
     rest = asyncio.events._event_loop_policy, threading.gettrace()  # type: ignore[attr-defined]  # it has no getter
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-    return *ours, *torchs, *shown, *odd, *more, *rest, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
+    signal.set_wakeup_fd(woken := signal.set_wakeup_fd(-1))
+    return *ours, *torchs, *shown, *odd, *more, *rest, woken, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
 
 
 def draws() -> tuple[object, ...]:
