@@ -50,9 +50,12 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    terminals = [fd for fd in (1, 2) if _is_terminal(fd)]
+    terminals, process = [fd for fd in (1, 2) if _is_terminal(fd)], os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # one that code of a user has forked, as `multiprocessing` does
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         if received and number not in ENDING:
             return  # code of a user may send one in each step
         if received:

@@ -107,7 +107,7 @@ def _add_objects(con: Cursor, ignored: dict[str, None]) -> None:
             con.execute("UPDATE object SET problem = $why WHERE line >= $line", {"why": str(error), "line": line})
             break
         spelt |= {key: column for key, column in zip(keys, own, strict=True) if column in READ}
-        ignored |= {column: None for column in own if column and column not in READ}
+        ignored |= {column or "(no name)": None for column in own if column not in READ}
     paths = ", ".join(literal(f"/{key}") for key in spelt)
     values: dict[str, list[str]] = {column: [] for column in spelt.values()}
     problems = ["problem"]
@@ -139,8 +139,10 @@ def _read_csv(lines: Iterator[str], ignored: dict[str, None]) -> Iterator[Found]
             if not any(map(str.strip, row)):
                 pass
             elif not columns:
+                while not row[-1].strip():
+                    row.pop()
                 columns = known_columns(*map(str.strip, row))
-                ignored |= {column: None for column in columns if column and column not in READ}
+                ignored |= {column or "(no name)": None for column in columns if column not in READ}
             elif len(row) != len(columns):
                 yield line, Bad(line, f"{len(row)} values under {len(columns)} columns; give one a column")
             else:

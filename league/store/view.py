@@ -23,6 +23,7 @@ from league.errors import StoreError
 from league.runtime.disk import temporary_beside
 from league.store.codec import KINDS, Row, from_columns, quoted_name, storable
 from league.store.files import CATALOGUE, told
+from league.store.locks import LOCK, is_held
 from league.store.owner import (
     CONFIG,
     DECISION,
@@ -270,7 +271,7 @@ class View:
             told = f"{error}: {path.name} is left out"
             self._tell(told if "; " in told else f"{told}; put the file back from a copy")
             return None
-        is_over = owner.status is not None and owner.status.status != "running"
+        is_over = not is_held(path / LOCK) if owner.status is None else owner.status.status != "running"
         if LISTING not in names and is_over and (path / ROWS).is_dir():
             self._tell(f"{path / LISTING}: it is gone: its rows are left out; put the file back from a copy")
         return owner

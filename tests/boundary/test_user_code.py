@@ -35,6 +35,7 @@ from league.errors import CodeError, ContractError, GuardError, LeagueError, Usa
 from league.gym import MatchEnv
 from league.pool import samplers
 from league.runtime.process import settings_kept
+from league.runtime.signals import interrupt, on_signal
 from league.store.store import Store
 from league.testing import check_bot, check_game, check_policy
 from tests.helpers import processes
@@ -855,6 +856,18 @@ def test_a_signal_that_code_sends_is_told_with_its_line(number: int, user: Path)
     name = f"{int(number)}, {signal.strsignal(number)}"
     told = f"interrupted by signal {name}, at {file}, line {line}; what was stored before is kept\n"
     assert (done.returncode, done.stderr) == (128 + number, told), done
+
+
+def test_a_process_that_code_forks_is_not_interrupted() -> None:
+    """As `multiprocessing` ends those of its pools: our handler would raise an error in each."""
+    with on_signal(interrupt):
+        if not (child := os.fork()):
+            try:
+                signal.pause()
+            finally:
+                os._exit(0)
+        os.kill(child, signal.SIGTERM)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
 
 
 # What code gives

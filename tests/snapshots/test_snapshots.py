@@ -107,6 +107,13 @@ def test_content_hash_is_of_the_values_not_of_their_order_or_layout() -> None:
     assert content_hash(tensors) != content_hash(weights())
 
 
+def test_the_folder_of_a_run_is_no_snapshot(tmp_path: Path) -> None:
+    """The next step is the run's name: there is nothing to take from its source again."""
+    (tmp_path / "me").mkdir()
+    (tmp_path / "me/run.json").touch()
+    assert refusal(tmp_path / "me").endswith("that folder is a run's; name the run, me, and its store with --store")
+
+
 def test_another_agent_is_never_overwritten_and_an_equal_one_accepted(tmp_path: Path) -> None:
     first = save(tmp_path / "s", weights(), about())
     before = files_below(tmp_path)

@@ -287,6 +287,8 @@ def test_spreadsheets_and_people_write_files_in_their_ways(tmp_path: Path) -> No
     listed = [{"SEAT0": a, "seat1": b, "winner": w, "tags": [1, {}]} for a, b, w in rows]
     games, found = parse("\n".join(map(json.dumps, listed)).encode(), "m.jsonl")
     assert [(*g.seats, g.winner) for g in games] == expected and [*found.ignored] == ["tags"]
+    games, found = parse(b",seat0,seat1,winner,,\n7,a,b,0,,\n", "m.csv")  # a data frame's, with its index
+    assert (games[0].seats, [*found.ignored]) == (("a", "b"), ["(no name)"])
     games, _ = parse(b'seat0, seat1, winner\n"x, y", "b", 0\n', "m.csv")
     assert games[0].seats == ("x, y", "b")
 

@@ -149,11 +149,16 @@ def test_a_segment_with_rows_that_cannot_be_is_left_out(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("run.json", "its run.json is gone: it is left out"), ("segments.json", "it is gone: its rows are left out")],
+    [
+        ("a/run.json", "its run.json is gone: it is left out"),
+        ("a/segments.json", "it is gone: its rows are left out"),
+        ("evaluations-0/segments.json", "it is gone: its rows are left out"),
+    ],
 )
 def test_an_owner_whose_file_is_gone_is_named(name: str, words: str, store: Filled, said: list[str]) -> None:
     """Its rows would else be missing in silence."""
-    (store.path / "a" / name).unlink()
+    (store.path / "evaluations-0/rows").mkdir(exist_ok=True)
+    (store.path / name).unlink()
     status = store.path / "a/status.json"
     status.write_text(status.read_text().replace('"running"', '"finished"'))
     opened = Store.open(store.path, said.append)
