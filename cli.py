@@ -9,6 +9,7 @@ import faulthandler
 import os
 import signal
 import sys
+import traceback
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -69,7 +70,8 @@ def _call() -> int:
         context = getattr(error, "ctx", None)
         raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
     except SystemExit as error:
-        is_completion = "_LEAGUE_COMPLETE" in os.environ  # a shell is answered by leaving
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        is_completion = frame.f_globals["__name__"].startswith("typer.")  # a shell is answered by leaving
         if is_completion or isinstance(error.__context__, BrokenPipeError):  # or the reader has closed the pipe
             raise
         raise LeagueError(

@@ -222,9 +222,7 @@ def _read(path: Path, limit: int) -> bytes:
     except ValueError as error:
         raise SnapshotError(f"{path} cannot be read: {error}; it is no snapshot of league") from None
     except FileNotFoundError:
-        advice = "take the snapshot, a whole folder, from its source again"
-        if (path.parent / "run.json").exists():
-            advice = f"that folder is a run's; name the run, {path.parent.name}, and its store with --store"
+        advice = "pass the whole folder of a snapshot, from its source again if need be, or name RUN@STEP"
         raise SnapshotError(f"{path} is missing; {advice}") from None
     except OSError as error:
         is_shut = isinstance(error, PermissionError)

@@ -118,6 +118,13 @@ def test_completion_is_silent_and_light(copied: Path, monkeypatch: pytest.Monkey
         assert done.returncode == 0 and "matrix-1@best" in done.stdout and not done.stderr, (shell, done)
 
 
+def test_completion_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the option of typer, which leaves by itself."""
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+    done = call("--show-completion")
+    assert (done.code, done.err) == (0, "") and "_LEAGUE_COMPLETE=complete_bash" in done.out
+
+
 # Lists of what there is
 
 

@@ -87,8 +87,9 @@ def _apart() -> Iterator[None]:
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), kept)
         _flush_others(stdout)
-        os.dup2(kept, 1)
-        os.close(kept)
+        with suppress(OSError):  # other code has closed it
+            os.dup2(kept, 1)
+            os.close(kept)
         atexit.register(_to_stderr)  # the last one registered runs before those of other code
 
 

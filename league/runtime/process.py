@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -211,7 +212,9 @@ class StepKept:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if getpid() != self._process:
-            os._exit(0)
+            if isinstance(error, Exception):
+                traceback.print_exception(error)
+            os._exit(error is not None)
         changed = []
         if sys.getrecursionlimit() != self._limit:  # first: calls may need it
             sys.setrecursionlimit(self._limit)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -50,12 +51,10 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    terminals, process = [fd for fd in (1, 2) if _is_terminal(fd)], os.getpid()
+    terminals = [fd for fd in (1, 2) if _is_terminal(fd)]
+    _note_forks()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # one that code of a user has forked, as `multiprocessing` does
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
         if received and number not in ENDING:
             return  # code of a user may send one in each step
         if received:
@@ -77,6 +76,29 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
         _innermost = outer
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@cache
+def _note_forks() -> None:
+    """From now on processes that code forks, as `multiprocessing` does, have no handlers of ours: a signal ends them.
+
+    One that comes as they begin waits until then: Python loses it.
+    """
+    masks = []
+
+    def begin() -> None:
+        for number in {*ENDING, *KILLING}:
+            if getattr(signal.getsignal(number), "__module__", "") == __name__:
+                signal.signal(number, signal.SIG_DFL)
+        go_on()
+
+    def go_on() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
+
+    def wait() -> None:
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ENDING))
+
+    os.register_at_fork(before=wait, after_in_parent=go_on, after_in_child=begin)
 
 
 @contextmanager

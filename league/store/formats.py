@@ -107,7 +107,7 @@ def _add_objects(con: Cursor, ignored: dict[str, None]) -> None:
             con.execute("UPDATE object SET problem = $why WHERE line >= $line", {"why": str(error), "line": line})
             break
         spelt |= {key: column for key, column in zip(keys, own, strict=True) if column in READ}
-        ignored |= {column or "(no name)": None for column in own if column not in READ}
+        ignored |= {column.strip() or "(no name)": None for column in own if column not in READ}
     paths = ", ".join(literal(f"/{key}") for key in spelt)
     values: dict[str, list[str]] = {column: [] for column in spelt.values()}
     problems = ["problem"]

@@ -241,6 +241,11 @@ class View:
         found = [owner for _, owner in looked.values() if owner is not None]
         begun = {run for owner in found for run in owner.identity.learners}
         ready = [owner for owner in found if _has_begun(owner.identity, begun)]
+        for owner in found:
+            learner = owner.identity.learner
+            if learner is not None and owner.listing.segments and not _has_begun(owner.identity, begun):
+                lost = f"{owner.path}: its league {learner.league} is gone: {owner.path.name} is left out"
+                self._tell(f"{lost}; put the folder of the league back from a copy")
         return sorted(ready, key=lambda owner: (owner.identity.number, owner.identity.id))
 
     def _read(self, folder: str, names: Sequence[str]) -> Owner | None:

@@ -34,7 +34,7 @@ from league.envs import registry
 from league.errors import CodeError, ContractError, GuardError, LeagueError, UsageError, code_told
 from league.gym import MatchEnv
 from league.pool import samplers
-from league.runtime.process import settings_kept
+from league.runtime.process import StepKept, settings_kept
 from league.runtime.signals import interrupt, on_signal
 from league.store.store import Store
 from league.testing import check_bot, check_game, check_policy
@@ -484,12 +484,12 @@ def settings() -> tuple[object, ...]:
     ours = os.getcwd(), os.environ.get("LEAGUE_KERNELS"), np.geterr(), sys.stdout, locale.setlocale(locale.LC_ALL)
     torchs = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(), torch.is_anomaly_enabled()
     shown = np.get_printoptions(), socket.getdefaulttimeout(), torch.backends.mkldnn.enabled, sys.platform, os.sep
-    odd = 5e-324 * float(torch.ones(())) > 0, torch.get_autocast_dtype("cpu")
+    signal.set_wakeup_fd(woken := signal.set_wakeup_fd(-1))
+    odd = woken, 5e-324 * float(torch.ones(())) > 0, torch.get_autocast_dtype("cpu")
     more = decimal.getcontext().prec, logging.root.manager.disable, multiprocessing.get_start_method(allow_none=True)
     rest = asyncio.events._event_loop_policy, threading.gettrace()  # type: ignore[attr-defined]  # it has no getter
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-    signal.set_wakeup_fd(woken := signal.set_wakeup_fd(-1))
-    return *ours, *torchs, *shown, *odd, *more, *rest, woken, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
+    return *ours, *torchs, *shown, *odd, *more, *rest, *map(signal.getsignal, signals), "flush" in vars(sys.stdout)
 
 
 def draws() -> tuple[object, ...]:
@@ -868,6 +868,15 @@ def test_a_process_that_code_forks_is_not_interrupted() -> None:
                 os._exit(0)
         os.kill(child, signal.SIGTERM)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+
+
+def test_an_error_in_a_process_that_code_forks_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    """As Python shows it; the process ends there."""
+    with StepKept():
+        if not (child := os.fork()):
+            raise ValueError("in the child")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert capfd.readouterr().err.endswith("ValueError: in the child\n")
 
 
 # What code gives

@@ -166,6 +166,20 @@ def test_an_owner_whose_file_is_gone_is_named(name: str, words: str, store: Fill
     assert [words in line and line.endswith("; put the file back from a copy") for line in said[:1]] == [True], said
 
 
+def test_learners_whose_league_is_gone_are_named(store: Filled, said: list[str]) -> None:
+    """They do not count before it is there."""
+    store.begin_league(
+        [make_run("l"), make_run("m")], [LearnerRow(x, "l", i, "main", "{}") for i, x in enumerate("lm")]
+    )
+    store.add_matches(make_match(run="m", row=i) for i in range(7))
+    store.flush()
+    shutil.rmtree(store.path / "l")
+    assert Store.open(store.path, said.append).query("SELECT count(*) FROM match")[1] == [(137,)]
+    assert said == [
+        f"{store.path}/m: its league l is gone: m is left out; put the folder of the league back from a copy"
+    ]
+
+
 def test_a_link_that_leads_to_itself_is_named(store: Filled, said: list[str]) -> None:
     """It keeps nothing else from being read."""
     (store.path / "loop").symlink_to("loop")
