@@ -182,6 +182,8 @@ def as_users(error: BaseException, what: str = "", advice: str = "mend it") -> L
 def described(error: BaseException) -> str:
     """An exception's class, and its message where it has one, on one line."""
     words = words_of(error)
+    if isinstance(error, BaseExceptionGroup):  # as of tasks of `asyncio`: its first one says what failed
+        words += f": {described(error.exceptions[0])}"
     return f"{type(error).__name__}{f': {words}' if words else ''}"
 
 

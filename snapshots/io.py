@@ -222,8 +222,7 @@ def _read(path: Path, limit: int) -> bytes:
     except ValueError as error:
         raise SnapshotError(f"{path} cannot be read: {error}; it is no snapshot of league") from None
     except FileNotFoundError:
-        advice = "pass the whole folder of a snapshot, from its source again if need be, or name RUN@STEP"
-        raise SnapshotError(f"{path} is missing; {advice}") from None
+        raise SnapshotError(f"{path} is missing; pass the whole folder of a snapshot, or name RUN@STEP") from None
     except OSError as error:
         is_shut = isinstance(error, PermissionError)
         advice = "mend its permissions" if is_shut else "take the snapshot from its source again"

@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -213,7 +212,7 @@ class StepKept:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if getpid() != self._process:
             if isinstance(error, Exception):
-                traceback.print_exception(error)
+                sys.__excepthook__(type(error), error, error.__traceback__)
             os._exit(error is not None)
         changed = []
         if sys.getrecursionlimit() != self._limit:  # first: calls may need it

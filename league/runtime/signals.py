@@ -80,25 +80,20 @@ def on_signal(first: Callable[[int], None]) -> Iterator[list[int]]:
 
 @cache
 def _note_forks() -> None:
-    """From now on processes that code forks, as `multiprocessing` does, have no handlers of ours: a signal ends them.
-
-    One that comes as they begin waits until then: Python loses it.
-    """
-    masks = []
+    """From now on a signal ends a process that code forks, as `multiprocessing` does, even as it begins."""
+    masks: list[Any] = []
 
     def begin() -> None:
         for number in {*ENDING, *KILLING}:
             if getattr(signal.getsignal(number), "__module__", "") == __name__:
                 signal.signal(number, signal.SIG_DFL)
-        go_on()
-
-    def go_on() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
 
-    def wait() -> None:
-        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ENDING))
-
-    os.register_at_fork(before=wait, after_in_parent=go_on, after_in_child=begin)
+    os.register_at_fork(
+        before=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop()),
+        after_in_child=begin,
+    )
 
 
 @contextmanager

@@ -134,13 +134,11 @@ def _read_csv(lines: Iterator[str], ignored: dict[str, None]) -> Iterator[Found]
     line, columns = 1, tuple[str, ...]()
     try:
         for row in reader:
-            while columns and len(row) > len(columns) and not row[-1].strip():
+            while len(row) > len(columns) and not row[-1].strip():
                 row.pop()
             if not any(map(str.strip, row)):
                 pass
             elif not columns:
-                while not row[-1].strip():
-                    row.pop()
                 columns = known_columns(*map(str.strip, row))
                 ignored |= {column or "(no name)": None for column in columns if column not in READ}
             elif len(row) != len(columns):

@@ -242,9 +242,8 @@ class View:
         begun = {run for owner in found for run in owner.identity.learners}
         ready = [owner for owner in found if _has_begun(owner.identity, begun)]
         for owner in found:
-            learner = owner.identity.learner
-            if learner is not None and owner.listing.segments and not _has_begun(owner.identity, begun):
-                lost = f"{owner.path}: its league {learner.league} is gone: {owner.path.name} is left out"
+            if owner.listing.segments and not _has_begun(owner.identity, begun):
+                lost = f"{owner.path}: its league is gone: {owner.path.name} is left out"
                 self._tell(f"{lost}; put the folder of the league back from a copy")
         return sorted(ready, key=lambda owner: (owner.identity.number, owner.identity.id))
 

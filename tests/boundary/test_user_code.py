@@ -31,7 +31,7 @@ import league
 from examples.mlp import MLP
 from league.arena.games import enter
 from league.envs import registry
-from league.errors import CodeError, ContractError, GuardError, LeagueError, UsageError, code_told
+from league.errors import CodeError, ContractError, GuardError, LeagueError, UsageError, code_told, described
 from league.gym import MatchEnv
 from league.pool import samplers
 from league.runtime.process import StepKept, settings_kept
@@ -785,6 +785,10 @@ def test_a_class_that_is_no_environment_is_named(user: Path) -> None:
     (user / "g.py").write_text("class E:\n    pass\n")
     called = call("check", f"gymnasium:{user / 'g.py'}:E", "--quiet")
     assert called.code == 2 and "class E is no gymnasium.Env; mend" in called.err and "league_game" not in called.err
+
+
+def test_a_group_of_errors_says_its_first() -> None:
+    assert described(ExceptionGroup("tasks", [ValueError("odd")])).endswith("(1 sub-exception): ValueError: odd")
 
 
 def test_an_error_in_an_error_has_one_step() -> None:

@@ -110,10 +110,7 @@ def test_content_hash_is_of_the_values_not_of_their_order_or_layout() -> None:
 def test_the_folder_of_a_run_is_no_snapshot(tmp_path: Path) -> None:
     """The next step is to name the agent: nothing of the folder is missing."""
     (tmp_path / "run.json").touch()
-    assert refusal(tmp_path).endswith(
-        "manifest.json is missing; pass the whole folder of a snapshot, from its source"
-        " again if need be, or name RUN@STEP"
-    )
+    assert refusal(tmp_path).endswith("is missing; pass the whole folder of a snapshot, or name RUN@STEP")
 
 
 def test_another_agent_is_never_overwritten_and_an_equal_one_accepted(tmp_path: Path) -> None:

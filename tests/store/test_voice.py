@@ -175,9 +175,7 @@ def test_learners_whose_league_is_gone_are_named(store: Filled, said: list[str])
     store.flush()
     shutil.rmtree(store.path / "l")
     assert Store.open(store.path, said.append).query("SELECT count(*) FROM match")[1] == [(137,)]
-    assert said == [
-        f"{store.path}/m: its league l is gone: m is left out; put the folder of the league back from a copy"
-    ]
+    assert said == [f"{store.path}/m: its league is gone: m is left out; put the folder of the league back from a copy"]
 
 
 def test_a_link_that_leads_to_itself_is_named(store: Filled, said: list[str]) -> None:
