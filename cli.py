@@ -71,7 +71,7 @@ def _call() -> int:
         raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
     except SystemExit as error:
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-        is_completion = frame.f_globals["__name__"].startswith("typer.")  # a shell is answered by leaving
+        is_completion = str(frame.f_globals.get("__name__")).startswith("typer.")  # a shell is answered by leaving
         if is_completion or isinstance(error.__context__, BrokenPipeError):  # or the reader has closed the pipe
             raise
         raise LeagueError(
