@@ -21,7 +21,7 @@ from os import chdir, getcwd, getpid  # those of before code of users runs
 from pathlib import Path
 from typing import Any
 
-from league.errors import CodeError, LeagueError, is_users, users_line
+from league.errors import CodeError, LeagueError, as_users, described, is_users, users_line
 from league.runtime.functions import changed_error, note_functions
 
 Setting = tuple[str, Callable[[], Any], Callable[[Any], object]]
@@ -212,7 +212,9 @@ class StepKept:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if getpid() != self._process:
             if isinstance(error, Exception):
-                sys.__excepthook__(type(error), error, error.__traceback__)
+                print(
+                    "a process that your code forked:", as_users(error) or described(error), file=sys.stderr, flush=True
+                )
             os._exit(error is not None)
         changed = []
         if sys.getrecursionlimit() != self._limit:  # first: calls may need it

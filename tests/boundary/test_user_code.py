@@ -875,12 +875,12 @@ def test_a_process_that_code_forks_is_not_interrupted() -> None:
 
 
 def test_an_error_in_a_process_that_code_forks_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    """As Python shows it; the process ends there."""
+    """In a line; the process ends there."""
     with StepKept():
         if not (child := os.fork()):
             raise ValueError("in the child")
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    assert capfd.readouterr().err.endswith("ValueError: in the child\n")
+    assert capfd.readouterr().err == "a process that your code forked: ValueError: in the child\n"
 
 
 # What code gives
