@@ -84,7 +84,7 @@ def _note_forks() -> None:
     masks: list[Any] = []
 
     def begin() -> None:
-        for number in {*ENDING, *KILLING}:
+        for number in (*ENDING, *KILLING):
             if getattr(signal.getsignal(number), "__module__", "") == __name__:
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
