@@ -212,9 +212,7 @@ class StepKept:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if getpid() != self._process:
             if isinstance(error, Exception):
-                print(
-                    "a process that your code forked:", as_users(error) or described(error), file=sys.stderr, flush=True
-                )
+                print("a process that your code forked:", as_users(error) or described(error), file=sys.stderr)
             os._exit(error is not None)
         changed = []
         if sys.getrecursionlimit() != self._limit:  # first: calls may need it
