@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import re
 from collections import Counter
@@ -16,37 +15,22 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, TextIO
 
 from league.errors import UsageError, quoted
-from league.store.pgn import TAGS, Bad, read_pgn, write_pgn
-from league.store.segments import batch_of
-from league.store.segments import quoted as literal
-from league.store.sql import sql
-from league.store.view import Cursor
+from league.store.pgn import TAGS, Found, read_pgn, write_pgn
 from league.types import BOT_PREFIX
 
 WINNERS = ("winner", "winner_seat", "winner_name")
 """A row has one of these: a seat's number, a result or a name; never a name; a name or a draw."""
-READ = tuple(dict.fromkeys((*TAGS.values(), *WINNERS)))
+READ = dict.fromkeys((*TAGS.values(), *WINNERS))
 """What a match is in a file."""
 NEEDED = ("seat0", "seat1", "winner")
 OUTSIDE_PREFIX = "import:"
 """An agent that was only ever met in files has this and its name as its id."""
 MAX_NAME = 100
-BATCH = 50_000
-"""Lines, or games of PGN, that are read at once."""
-Found = tuple[int, Mapping[str, str] | Bad]
-"""The line on which a row begins, and its columns or what is wrong with it."""
-Read = Callable[[Cursor, Iterator[str], dict[str, None]], Iterator[int]]
-"""(DuckDB, lines, columns that are none of ours) -> the last line of each part of the file.
-
-Its rows are the table `part` then: each with a number that gives their order, the line on which it begins, and what is
-wrong with it, or its columns: NULL where the row has none, else without spaces around.
-"""
-
+_OBJECT = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str)
+"""Gives an object as pairs, and a whole number as its digits."""
 _PREFIX = re.compile(f"^(?:{BOT_PREFIX}|{OUTSIDE_PREFIX})")
 _SEPARATORS = ",;\t"
 _PARTS = re.compile(r"[,;\t|]")
@@ -71,66 +55,59 @@ def name_problem(value: str) -> str:
     return ""
 
 
-def lines_of(data: bytes, name: str) -> Iterator[str]:
-    """The lines of a file with their ends, LF, CR LF or CR; a `UsageError` where it is not UTF-8."""
-    for line, row in enumerate(io.BytesIO(data), 1):
-        try:
-            row.decode()
-        except UnicodeDecodeError as error:
-            raise bad(name, line, f"byte 0x{row[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
+def text_of(data: bytes, name: str) -> TextIO:
+    """The text of a file, its lines with their ends; a `UsageError` where it is not UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line, byte = 1 + data.count(b"\n", 0, error.start), data[error.start]
+        raise bad(name, line, f"byte 0x{byte:02x} is not UTF-8; save the file as UTF-8") from None
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
 
 
-def _read_jsonl(con: Cursor, lines: Iterator[str], ignored: dict[str, None]) -> Iterator[int]:
-    """One object a line, which DuckDB takes apart."""
-    numbered = enumerate(lines, 1)
-    while batch := list(itertools.islice(numbered, BATCH)):
-        rows = [(line, row) for line, row in batch if row.strip()]
-        arrays = {"line": np.array([x for x, _ in rows], np.int64), "text": np.array([x for _, x in rows], object)}
-        with batch_of(con, arrays):
-            con.execute(sql("make_objects"))
-        begin_part(con)
-        _add_objects(con, ignored)
-        yield batch[-1][0]
-
-
-def _add_objects(con: Cursor, ignored: dict[str, None]) -> None:
-    """Adds the lines of `object`; the first whose keys are no match's, and those after it, are refused."""
-    spelt: dict[str, str] = {}
-    found = "SELECT keys, min(line) FROM object WHERE problem IS NULL GROUP BY keys ORDER BY 2"
-    for keys, line in con.execute(found).fetchall():
+def _read_jsonl(text: TextIO, ignored: dict[str, None]) -> Iterator[Found]:
+    """One object a line."""
+    own, before = tuple[str, ...](), tuple[str, ...]()
+    for line, row in enumerate(text, 1):
+        if row.isspace():
+            continue
         try:
-            if twice := [key for key in keys if keys.count(key) > 1]:
-                raise ValueError(f"{quoted(twice[0])} stands in it twice; leave one out")
-            own = known_columns(*keys)
+            keys, values = _pairs(row)
+            if keys != before:
+                own, before = known_columns(*keys), keys
+                ignored |= {column.strip() or "(no name)": None for column in own if column not in READ}
+            found = dict(zip(own, values, strict=True))
+            if {*map(type, values)} != {str}:
+                found = {column: _said(column, value) for column, value in found.items() if column in READ}
+            yield line, None, found
         except ValueError as error:
-            con.execute("UPDATE object SET problem = $why WHERE line >= $line", {"why": str(error), "line": line})
-            break
-        spelt |= {key: column for key, column in zip(keys, own, strict=True) if column in READ}
-        ignored |= {column.strip() or "(no name)": None for column in own if column not in READ}
-    paths = ", ".join(literal(f"/{key}") for key in spelt)
-    values: dict[str, list[str]] = {column: [] for column in spelt.values()}
-    problems = ["problem"]
-    for i, column in enumerate(spelt.values(), 1):
-        values[column].append(f"if(kind[{i}] = 'NULL', '', trim(said[{i}]))")
-        rule = f"'{column}=' || left(said[{i}], 40) || ' is neither text nor a whole number; correct it'"
-        problems.append(f"if(kind[{i}] NOT IN ('VARCHAR', 'UBIGINT', 'BIGINT', 'NULL'), {rule}, NULL)")
-    columns = "".join(f", coalesce({', '.join(value)}) AS {column}" for column, value in values.items())
-    con.execute(
-        f"INSERT INTO part BY NAME WITH read AS MATERIALIZED (SELECT *,"
-        f" if(problem IS NULL, json_type(text, [{paths}]::VARCHAR[]), NULL) AS kind,"
-        f" if(problem IS NULL, json_extract_string(text, [{paths}]::VARCHAR[]), NULL) AS said FROM object)"
-        f" SELECT line AS number, line, coalesce({', '.join(problems)}) AS problem{columns} FROM read"
-    )
+            yield line, str(error), {}
 
 
-def _read_csv(lines: Iterator[str], ignored: dict[str, None]) -> Iterator[Found]:
+def _pairs(row: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The keys and the values of a JSON object."""
+    try:
+        said = _OBJECT.decode(row)
+        if "\\u" in row:
+            json.dumps(said, ensure_ascii=False).encode()  # no half of a letter
+        keys, values = zip(*said if isinstance(said, tuple) else (), strict=True)
+        return keys, values
+    except (ValueError, RecursionError):
+        problem = "no match as a JSON object of text that can be; put one on a line, with seat0, seat1 and winner"
+        raise ValueError(problem) from None
+
+
+def _said(column: str, value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise ValueError(f"{column}={json.dumps(value)[:40]} is neither text nor a whole number; correct it")
+
+
+def _read_csv(text: TextIO, ignored: dict[str, None]) -> Iterator[Found]:
     """A row under the columns that the first one names; what is quoted may span lines."""
-    first: list[str] = []
-    while not "".join(first[-1:]).strip() and (text := next(lines, "")):
-        first.append(text)
-    separator = max(_SEPARATORS, key="".join(first[-1:]).count)
-    reader = csv.reader(itertools.chain(first, lines), strict=True, delimiter=separator, skipinitialspace=True)
+    separator = max(_SEPARATORS, key=next(filter(str.strip, text), "").count)
+    text.seek(0)
+    reader = csv.reader(text, strict=True, delimiter=separator, skipinitialspace=True)
     line, columns = 1, tuple[str, ...]()
     try:
         for row in reader:
@@ -142,43 +119,14 @@ def _read_csv(lines: Iterator[str], ignored: dict[str, None]) -> Iterator[Found]
                 columns = known_columns(*map(str.strip, row))
                 ignored |= {column or "(no name)": None for column in columns if column not in READ}
             elif len(row) != len(columns):
-                yield line, Bad(line, f"{len(row)} values under {len(columns)} columns; give one a column")
+                yield line, f"{len(row)} values under {len(columns)} columns; give one a column", {}
             else:
-                yield line, dict(zip(columns, row, strict=True))
+                yield line, None, dict(zip(columns, row, strict=True))
             line = reader.line_num + 1
     except csv.Error as error:
-        yield line, Bad(line, f"not CSV ({quoted(str(error))}); correct it")
+        yield line, f"not CSV ({quoted(str(error))}); correct it", {}
     except ValueError as error:
-        yield line, Bad(line, str(error))
-
-
-def _in_parts(read: Callable[[Iterator[str], dict[str, None]], Iterator[Found]]) -> Read:
-    """A reader whose rows Python has made."""
-
-    def parts(con: Cursor, lines: Iterator[str], ignored: dict[str, None]) -> Iterator[int]:
-        found = read(lines, ignored)
-        while batch := list(itertools.islice(found, BATCH)):
-            begin_part(con)
-            rows = [{} if isinstance(row, Bad) else row for _, row in batch]
-            arrays = {
-                "number": np.arange(len(batch)),
-                "line": np.array([row.line if isinstance(row, Bad) else line for line, row in batch], np.int64),
-                "problem": np.array([row.problem if isinstance(row, Bad) else None for _, row in batch], object),
-            }
-            columns = sorted(set().union(*rows) & {*READ})
-            arrays |= {column: np.array([row.get(column) for row in rows], object) for column in columns}
-            trimmed = "".join(f", trim({column}) AS {column}" for column in columns)
-            with batch_of(con, arrays):
-                con.execute(f"INSERT INTO part BY NAME SELECT number, line, problem{trimmed} FROM batch")
-            yield batch[-1][0]
-
-    return parts
-
-
-def begin_part(con: Cursor) -> None:
-    """Makes the table `part`, of rows that were read, with no row in it."""
-    columns = ", ".join(f"{column} VARCHAR" for column in READ)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE part (number BIGINT, line BIGINT, problem VARCHAR, {columns})")
+        yield line, str(error), {}
 
 
 @lru_cache
@@ -221,7 +169,8 @@ def _write_csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 class Format:
     """How a kind of file is read, and how written."""
 
-    read: Read
+    read: Callable[[TextIO, dict[str, None]], Iterator[Found]]
+    """Given the text, and what is to hold the columns that are none of ours."""
     write: Callable[[Iterable[Mapping[str, Any]]], Iterator[str]]
     leaves_out: bool = False
     """Whether a bad game is left out: a file of many people's games; a table was made by one program."""
@@ -229,8 +178,8 @@ class Format:
 
 FORMATS = {
     ".jsonl": Format(_read_jsonl, _write_jsonl),
-    ".csv": Format(_in_parts(_read_csv), _write_csv),
-    ".pgn": Format(_in_parts(lambda lines, ignored: read_pgn(lines)), write_pgn, leaves_out=True),
+    ".csv": Format(_read_csv, _write_csv),
+    ".pgn": Format(lambda text, ignored: read_pgn(text.read()), write_pgn, leaves_out=True),
 }
 
 

@@ -24,7 +24,7 @@ from league.boards.naming import find_rated
 from league.boards.standings import leaderboard
 from league.cli import app
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import exchange, formats, pgn
+from league.store import checking, exchange, formats, pgn
 from league.store.checking import CheckedGames
 from league.store.exchange import export_matches, import_matches
 from league.store.formats import FORMATS
@@ -348,7 +348,7 @@ def test_one_process_imports_a_content_at_a_time_and_a_killed_import_is_cleared(
 
 
 def test_the_first_bad_line_is_told_whoever_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that DuckDB takes apart and those that Python reads are checked in the file's order, in any parts."""
+    """Lines are checked in the file's order, in any parts."""
     quoted, plain = '"a, x","b\ny",0,"p\n\nq"', "a,b,0,p"
     good = '{"seat0": "a", "seat1": "b", "winner": 0}'
     files = {
@@ -360,7 +360,7 @@ def test_the_first_bad_line_is_told_whoever_reads_it(tmp_path: Path, monkeypatch
         "b.jsonl": ("\n".join([good, "", good.replace("0}", "0;}"), good.replace("0}", "7}")]), "line 3: no match as"),
     }
     for batch in (1, 2, 50_000):
-        monkeypatch.setattr(formats, "BATCH", batch)
+        monkeypatch.setattr(checking, "PART", batch)
         for name, (text, words) in files.items():
             (tmp_path / name).write_text(text)
             with pytest.raises(UsageError, match=words):
@@ -398,7 +398,7 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "time": ("m.csv", "seat0,seat1,winner,played_at\na,b,0,now\n", ["line 2", "played_at='now'", "ISO 8601"]),
     "no object": ("m.jsonl", "\n[]\n", ["line 2", "object"]),
     "no JSON": ("m.jsonl", '{"seat0": "a"\n', ["line 1", "JSON object"]),
-    "key twice": ("m.jsonl", '{"seat0": "a", "seat0": "b"}', ["line 1", "'seat0' stands in it twice"]),
+    "key twice": ("m.jsonl", '{"seat0": "a", "seat0": "b"}', ["line 1", "`seat0` stands there twice"]),
     "a bool": ("m.jsonl", '{"seat0": "a", "seat1": "b", "winner": true}', ["line 1", "winner=true"]),
     "surrogate": ("m.jsonl", '{"seat0": "\\ud800", "seat1": "b", "winner": 0}', ["line 1", "JSON object"]),
     "deep": ("m.jsonl", "[" * 100_000, ["line 1", "JSON object"]),
