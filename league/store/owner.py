@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -18,7 +19,7 @@ from pydantic_core import from_json
 
 from league.errors import StoreError
 from league.runtime.disk import write_atomic
-from league.store.codec import KINDS
+from league.store.codec import KINDS, naive
 from league.store.files import told
 from league.store.locks import check_owned
 from league.store.rows import AgentRow, Decision, GameRow, GateRow, ImportRow, LearnerRow, RunStatus, SnapshotRow
@@ -175,3 +176,56 @@ def listing_of(content: Mapping[str, Any]) -> Listing:
 def newest_config(names: Iterable[str]) -> int:
     """The number of the last of a folder's files `config-NNN.json`; 0: it has none."""
     return max((int(found[1]) for found in map(_CONFIG.fullmatch, names) if found), default=0)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What an owner's folder says."""
+
+    path: Path
+    identity: Identity
+    configured: Configured | None
+    status: Status | None
+    listing: Listing
+    pruned: dict[int, datetime]
+    decided: Decided | None
+
+
+def rows_of_tables(owners: Sequence[Owner]) -> dict[str, list[dict[str, Any]]]:
+    """Table -> its rows, column -> value, of all owners; what is no column of the table is left out there."""
+    tables = ("run", "league", "learner", "agent", "game", "snapshot", "gate", "import")
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in tables}
+    agents: dict[tuple[str, str], AgentRow] = {}
+    games: dict[str, Any] = {}
+    named: dict[tuple[str, str], AgentRow] = {}
+    for owner in owners:
+        who = owner.identity
+        games |= {game.game_id: asdict(game) for game in owner.listing.games}
+        agents |= {(agent.game_id, agent.agent_id): agent for agent in owner.listing.agents}
+        if who.kind == "run" and owner.configured is not None and owner.status is not None:
+            found = {"run": who.name, "started_at": who.begun_at, **who.model_dump()}
+            found |= owner.configured.model_dump() | owner.status.model_dump()
+            rows["run"].append(found | {"config": json.dumps(owner.configured.config)})
+            for snapshot in sorted(owner.listing.snapshots, key=lambda row: row.step):
+                rows["snapshot"].append({**asdict(snapshot), "pruned_at": owner.pruned.get(snapshot.step)})
+                name = f"{who.name}@{snapshot.step}"
+                agent = AgentRow(snapshot.agent_id, "snapshot", name, who.game_id)
+                named.setdefault((who.game_id, snapshot.agent_id), agent)
+        if who.learner is not None:
+            rows["learner"].append(asdict(who.learner))
+        if who.kind == "league":
+            rows["league"].append({"league": who.name, "number": who.number, "begun_at": who.begun_at})
+        if who.gate is not None:
+            decided = {} if owner.decided is None else owner.decided.model_dump()
+            rows["gate"].append({**asdict(who.gate), "begun": who.begun, **decided})
+        if who.imported is not None:
+            rows["import"].append(asdict(who.imported))
+    rows["game"] = list(games.values())
+    rows["agent"] = [asdict(agent) for agent in (agents | named).values()]
+    return rows
+
+
+def moment_text(value: Any) -> str:
+    """A moment as DuckDB reads it in JSON: UTC without a zone."""
+    assert isinstance(value, datetime)
+    return naive(value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat(sep=" ")

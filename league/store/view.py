@@ -35,14 +35,16 @@ from league.store.owner import (
     Decided,
     Identity,
     Listing,
+    Owner,
     Pruned,
     Status,
+    moment_text,
     newest_config,
     read,
+    rows_of_tables,
 )
 from league.store.segments import ROWS, Listed, Segment, damage, first_line, pattern, quoted
 from league.store.sql import sql
-from league.store.tables import Owner, moment_text, rows_of_tables
 
 Cursor = duckdb.DuckDBPyConnection
 DatabaseError = duckdb.Error
