@@ -274,7 +274,7 @@ class _Trial:
         assert self._folder is not None
         self._folder.close()
         ended = store.end_gate(row, champion)
-        store.view.write_catalogue()
+        store.write_catalogue()
         return ended
 
     def play(self, meeting: Meeting, max_games: int, say: Callable[[str], None]) -> Decision | None:

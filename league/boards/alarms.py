@@ -128,7 +128,7 @@ def _literal(value: str | int | Sequence[int] | None) -> str:
 
 
 def _rows(store: Reader, query: str) -> list[dict[str, Any]]:
-    columns, rows = store.view.run(query)
+    columns, rows = store.execute(query)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 

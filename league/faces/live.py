@@ -169,7 +169,7 @@ class PageCache:
 
     def _looks(self) -> object:
         self._store.fetch(within=LEAST_SECONDS)
-        return self._store.view.looks()
+        return self._store.looks()
 
     def _made(self, key: tuple[str, ...]) -> PageData:
         seen = self._looks()

@@ -103,7 +103,7 @@ class FileArtifactStore:
         Raises:
             StoreError: the folder's list of segments is damaged.
         """
-        return Folder(self.folder, self.store.view.say)
+        return Folder(self.folder, self.store.say)
 
     def begin(self) -> None:
         """Writes a new run: its name is taken from then on.

@@ -281,7 +281,7 @@ def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str])
     finally:
         with contextlib.suppress(ray.exceptions.RayError):
             ray.get(courier.close.remote())
-            Store.open(nonce.parent).view.write_catalogue()
+            Store.open(nonce.parent).write_catalogue()
 
 
 def _actor(ray: Any, run: str, room: Room, files: Any) -> Any:

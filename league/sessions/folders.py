@@ -208,11 +208,11 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
             for place, (row, learner) in enumerate(zip(runs, learners, strict=True)):
                 identity = store.identity_of(row, learner)
                 identity = identity.model_copy(update={"number": identity.number + place})  # none is in the store yet
-                begin_folder(Folder(store.path / row.run, store.view.say), row, identity)
+                begin_folder(Folder(store.path / row.run, store.say), row, identity)
                 ids.append(identity.id)
             if league not in names:
                 path = store.path / league
-                Folder(path, store.view.say).begin(store.identity("league", league, learners=tuple(ids)))
+                Folder(path, store.say).begin(store.identity("league", league, learners=tuple(ids)))
         except BaseException:
             for name in made:
                 with suppress(OSError):
@@ -282,7 +282,7 @@ def _empty(folder: Path) -> None:
 
 
 def _taken(store: Store, name: str) -> FolderTaken:
-    found = next((owner for owner in store.view.owners() if owner.identity.name == name), None)
+    found = next((owner for owner in store.owners() if owner.identity.name == name), None)
     if found is None:
         return FolderTaken(f"run={name}: {store.path / name} is there already; pass another --run")
     owner, status = found.identity, found.status

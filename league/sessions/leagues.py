@@ -293,7 +293,7 @@ def learners_of(store: Store, league: str) -> list[LearnerRow]:
         SnapshotError: the folder of one is gone.
     """
     with store.reading():
-        found, owners = store.learners(league), [owner.identity for owner in store.view.owners()]
+        found, owners = store.learners(league), [owner.identity for owner in store.owners()]
     wanted = {
         learner for owner in owners if (owner.kind, owner.name) == ("league", league) for learner in owner.learners
     }

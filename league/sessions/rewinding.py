@@ -111,7 +111,7 @@ def _begin(store: Store, parent: RunRow, row: RunRow, index: Path) -> RunRow:
         assert data is not None
         (folder / "state").mkdir()
         _link(index.parent / data, folder / "state" / data)
-        new = Folder(folder, store.view.say)
+        new = Folder(folder, store.say)
         for snapshot in rows:
             new.add_snapshot(snapshot)
         identity = store.identity_of(row)

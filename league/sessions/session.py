@@ -157,7 +157,7 @@ class Session:
     def __exit__(self, *error: object) -> None:
         with self._locks:
             if self._has_begun:
-                self._store.view.write_catalogue()
+                self._store.write_catalogue()
 
     @property
     def is_finished(self) -> bool:

@@ -190,7 +190,7 @@ def import_matches(
     sha256 = hashlib.sha256(data).hexdigest()
     opened = Store.planned(store_path, say)
     games_known, known = opened.games(), _Known.of(opened)
-    with opened.view.reading() as con:
+    with opened.reading() as con:
         games = CheckedGames(
             *(con, data, str(path), known.find),
             games=games_known,
@@ -203,8 +203,8 @@ def import_matches(
     earlier: Earlier = "replace" if replace else "keep" if as_new else "refuse"
 
     def fill(folder: Folder, con: Cursor) -> tuple[int, list[ImportRow]]:
-        num_matches, replaced = leave_out_stored(opened.view, con, row, earlier)
-        refuse_too_many(opened.view, con, row.file)
+        num_matches, replaced = leave_out_stored(opened, con, row, earlier)
+        refuse_too_many(opened, con, row.file)
         folder.add_segment(write_query(con, folder.path, "match", 1, matches_query(row), num_matches))
         for key in games.seated:
             folder.add_agent(every[key])

@@ -33,7 +33,7 @@ def leave_out_stored(view: View, con: Cursor, row: ImportRow, earlier: Earlier) 
     view.select("delete_stored_matches", replaced=[old.run for old in replaced], imported_at=new["imported_at"])
     ((fresh,),) = con.execute("SELECT count(*) FROM given").fetchall()
     if not fresh:
-        raise UsageError(f"{row.file}: all {row.matches:,} matches are in {view.folder} already; nothing was changed")
+        raise UsageError(f"{row.file}: all {row.matches:,} matches are in {view.path} already; nothing was changed")
     if earlier == "refuse" and (again := view.select_rows(ImportRow, "repeated_imports", **new)):
         named = ", ".join(f"{old.run} ({old.matches:,} games of {old.file})" for old in again)
         raise UsageError(
@@ -48,7 +48,7 @@ def refuse_too_many(view: View, con: Cursor, file: str) -> None:
     from league.maths.davidson import check_size  # here, since it loads scipy
 
     for (game_id,) in con.execute("SELECT DISTINCT game_id FROM given ORDER BY game_id").fetchall():
-        _, pairs = view.select("met_pairs", game_id=game_id)
+        pairs = view.select("met_pairs", game_id=game_id)
         names = {name: i for i, name in enumerate(sorted({agent for pair in pairs for agent in pair}))}
         if len(names) > MAX_AGENTS:
             raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from league.errors import UsageError, nearest
 from league.maths.pairs import SUMS, PairCounts, PairSums
 from league.maths.record import Record
 from league.runtime.phases import phase
-from league.store.codec import Row, aware, from_columns
+from league.store.codec import aware, from_columns
 from league.store.query import QUERY_SECONDS, ask
 from league.store.remote import remote_of
 from league.store.rows import (
@@ -43,16 +42,8 @@ LEAST_LISTED = 10
 """Decided matches of an imported file that one seat has to have won, all of them, to be a list of winners first."""
 
 
-class Reader:
+class Reader(View):
     """A store that is read. Each reading sees what the folders say at that moment, or when `reading` began."""
-
-    def __init__(self, view: View) -> None:
-        self.view = view
-
-    @property
-    def path(self) -> Path:
-        """The store's folder, which has those of its runs."""
-        return self.view.folder
 
     def brought(self, path: str) -> Path:
         """A run's folder, or a snapshot's, by its path in the store; whole, also where the store is at an address."""
@@ -65,13 +56,9 @@ class Reader:
         there = remote_of(self.path)
         return here or (there.size_of(path) if there else 0)
 
-    def reading(self) -> AbstractContextManager[object]:
-        """Within it all readings see the same moment."""
-        return self.view.reading()
-
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
-        return self._rows(RunRow, "runs")
+        return self.select_rows(RunRow, "runs")
 
     def find_run(self, run: str) -> RunRow:
         """The run of that name.
@@ -86,42 +73,42 @@ class Reader:
 
     def no_run(self, run: str, known: Iterable[str]) -> str:
         """Why there is no run of a name: its folder cannot be read, or others are `known`."""
-        return self.view.left_out(run) or f"no run `{run}` in {self.path}{nearest(run, known)}"
+        return self.left_out(run) or f"no run `{run}` in {self.path}{nearest(run, known)}"
 
     def learners(self, league: str | None = None) -> list[LearnerRow]:
         """The learners of one league or of all, each league's in its file's order."""
-        return self._rows(LearnerRow, "learners", league=league)
+        return self.select_rows(LearnerRow, "learners", league=league)
 
     def snapshots(self, run: str) -> list[SnapshotRow]:
         """A run's snapshots, oldest first."""
-        return self._rows(SnapshotRow, "snapshots", run=run)
+        return self.select_rows(SnapshotRow, "snapshots", run=run)
 
     def all_snapshots(self) -> dict[str, list[SnapshotRow]]:
         """Run -> its snapshots, oldest first, of every run that has any."""
         found: dict[str, list[SnapshotRow]] = {}
-        for row in self._rows(SnapshotRow, "snapshots", run=None):
+        for row in self.select_rows(SnapshotRow, "snapshots", run=None):
             found.setdefault(row.run, []).append(row)
         return found
 
     def agents(self, game_id: str) -> list[AgentRow]:
         """The agents known in one game."""
-        return self._rows(AgentRow, "agents", game_id=game_id)
+        return self.select_rows(AgentRow, "agents", game_id=game_id)
 
     def agent_games(self, game_id: str) -> dict[str, int]:
         """Agent id -> the matches of either kind that it sat in, of one game."""
-        return dict(self._select("agent_games", game_id=game_id))
+        return dict(self.select("agent_games", game_id=game_id))
 
     def game(self, game_id: str) -> GameRow:
         """What is known of a game; only its id where no run, evaluation or tournament of it began here."""
-        return next(iter(self._rows(GameRow, "game", game_id=game_id)), GameRow(game_id))
+        return next(iter(self.select_rows(GameRow, "game", game_id=game_id)), GameRow(game_id))
 
     def games(self) -> dict[str, str]:
         """Game id -> the game's name (empty where no run tells), the latest run's first."""
-        return dict(self._select("games"))
+        return dict(self.select("games"))
 
     def matches(self, run: str, kind: Literal["training", "evaluation"]) -> list[MatchResult]:
         """A run's matches of one kind, in key order."""
-        return self._rows(MatchResult, "matches", run=run, kind=kind)
+        return self.select_rows(MatchResult, "matches", run=run, kind=kind)
 
     @phase("read matches")
     def games_played(
@@ -131,7 +118,7 @@ class Reader:
 
         Of one run or game, or of all. A game that was played before comes once, as `pair_counts` counts it.
         """
-        columns, rows = self.view.select("games_played", kind=kind, run=run, game_id=game_id)
+        columns, rows = self._select("games_played", {"kind": kind, "run": run, "game_id": game_id})
         *of_match, _ = columns  # and when it ended
         return [(from_columns(MatchResult, of_match, row[:-1]), aware(row[-1])) for row in rows]
 
@@ -152,7 +139,7 @@ class Reader:
         """
         values = {"game_id": game_id, "kind": kind, "run": run, "sampling": sampling, "least": LEAST_LISTED}
         with self.reading():
-            con = self.view.cursor(sql("pair_counts"))
+            con = self.cursor(sql("pair_counts"))
             found = con.execute(sql("pair_counts"), values).fetchnumpy()
             seated = con.execute(sql("seated")).fetchnumpy()
         names, by_hash = seated["agent_id"], np.argsort(seated["number"])
@@ -178,7 +165,7 @@ class Reader:
 
     def head_to_head(self, game_id: str, a: str, b: str, sampling: Sampling) -> tuple[Record, Record, Record]:
         """What `a` did against `b`, as `pair_counts` counts games: in all, from seat 0 and from seat 1."""
-        games = self._select("head_to_head", game_id=game_id, a=a, b=b, sampling=sampling)
+        games = self.select("head_to_head", game_id=game_id, a=a, b=b, sampling=sampling)
         bound = self.game(game_id).bound
 
         def record(seats: tuple[bool, ...]) -> Record:
@@ -191,11 +178,11 @@ class Reader:
 
     def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
         """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""
-        return {(a, b): games for a, b, games in self._select("meetings", game_id=game_id)}
+        return {(a, b): games for a, b, games in self.select("meetings", game_id=game_id)}
 
     def samplings(self, game_id: str) -> dict[str, int]:
         """Evaluation rows of one game in which a net played, by how it chose."""
-        return dict(self._select("samplings", game_id=game_id))
+        return dict(self.select("samplings", game_id=game_id))
 
     def lineages(self, game_id: str) -> list[list[str]]:
         """Snapshots (agent ids) of one game, each trained from the one before, oldest first.
@@ -204,7 +191,7 @@ class Reader:
         """
         lineages: list[list[str]] = []
         last_run = None
-        for run, agent_id, parent in self._select("lineages", game_id=game_id):
+        for run, agent_id, parent in self.select("lineages", game_id=game_id):
             if run != last_run:
                 lineages.append([])
             elif parent not in (None, lineages[-1][-1]):
@@ -219,19 +206,19 @@ class Reader:
 
     def champions(self) -> dict[str, str]:
         """Run -> its champion, of every run that has one."""
-        return dict(self._select("champions"))
+        return dict(self.select("champions"))
 
     def metrics(self, run: str, name: str | None = None) -> list[tuple[int, int, str, float | None]]:
         """A metric of a run, or all, by update: update, steps, name, value; None: not a number."""
-        return self._select("metrics", run=run, name=name)
+        return self.select("metrics", run=run, name=name)
 
     def gates(self, run: str | None = None) -> list[GateRow]:
         """All gates, or those at which the title of the run's champion was at stake, oldest first."""
-        return self._rows(GateRow, "gates", run=run)
+        return self.select_rows(GateRow, "gates", run=run)
 
     def events(self, run: str | None = None) -> list[EventRow]:
         """What is worth remembering of one run, or of all, oldest first."""
-        return self._rows(EventRow, "events", run=run)
+        return self.select_rows(EventRow, "events", run=run)
 
     def payoff(self, game_id: str, run: str | None = None) -> list[tuple[str, str, int, int, int]]:
         """The cross table of a game's evaluation matches: agent, opponent, and the agent's wins, draws and losses.
@@ -240,11 +227,11 @@ class Reader:
 
         Every pair that met stands in it both ways round. With `run`, only that run's snapshots and their opponents.
         """
-        return self._select("payoff", game_id=game_id, run=run)
+        return self.select("payoff", game_id=game_id, run=run)
 
     def imports(self) -> list[ImportRow]:
         """The files of matches that were imported, the oldest first."""
-        return self._rows(ImportRow, "imports")
+        return self.select_rows(ImportRow, "imports")
 
     def replays(
         self,
@@ -263,38 +250,38 @@ class Reader:
             last: at most so many.
         """
         first, second = agents or (None, None)
-        return self._rows(ReplayRow, "replays", run=run, game_id=game_id, first=first, second=second, last=last)
+        return self.select_rows(ReplayRow, "replays", run=run, game_id=game_id, first=first, second=second, last=last)
 
     def kept_matches(self, game_id: str) -> list[KeptMatch]:
         """Of one game the newest match of each two agents that is kept whole, the newest first."""
-        return self._rows(KeptMatch, "kept_matches", game_id=game_id)
+        return self.select_rows(KeptMatch, "kept_matches", game_id=game_id)
 
     def replay_content(self, run: str, kind: str, update: int, row: int, ordinal: int) -> str | None:
         """The text of a match that is kept whole; None where there is none of this key."""
         key = {"run": run, "kind": kind, "update": update, "row": row, "ordinal": ordinal}
-        return next((content for (content,) in self._select("replay_content", **key)), None)
+        return next((content for (content,) in self.select("replay_content", **key)), None)
 
     def metric_curves(self, run: str, points: int) -> list[MetricPoint]:
         """A run's metrics over its steps, by name, each in at most `points` stretches of as many updates."""
-        return self._rows(MetricPoint, "metric_curves", run=run, points=points)
+        return self.select_rows(MetricPoint, "metric_curves", run=run, points=points)
 
     def scores_over_steps(self, run: str, game_id: str) -> list[tuple[str, int, int, float]]:
         """What a run's snapshots scored against bots and its older snapshots: opponent, step, games, score a game."""
-        found = self._select("alarm_forgetting", run=run, game_id=game_id, against=None)
+        found = self.select("alarm_forgetting", run=run, game_id=game_id, against=None)
         return [(against, step, games, score) for against, step, games, _, score in found]
 
     def training_seats(self, run: str) -> dict[int, Record]:
         """Seat -> what the learner of a run has won, drawn and lost from it in training."""
-        return {seat: Record(*counts) for seat, *counts in self._select("training_seats", run=run)}
+        return {seat: Record(*counts) for seat, *counts in self.select("training_seats", run=run)}
 
     def endings(self, run: str, points: int) -> list[tuple[int, str, int]]:
         """How a run's training matches ended, in at most `points` stretches: the last update, the reason, matches."""
-        return self._select("endings", run=run, points=points)
+        return self.select("endings", run=run, points=points)
 
     def training_games(self, run: str | None = None, game_id: str | None = None) -> dict[str, list[TrainingGame]]:
         """Run -> its training games in key order: of that run, or of each run of a game that has any."""
         found: dict[str, list[TrainingGame]] = {} if run is None else {run: []}
-        for name, *game in self._select("training_games", run=run, game_id=game_id):
+        for name, *game in self.select("training_games", run=run, game_id=game_id):
             found.setdefault(name, []).append(tuple(game))
         return found
 
@@ -308,7 +295,7 @@ class Reader:
         """
         if last is not None:
             check_number("last", last, 1, MAX_COUNT, "a number of matches, all if not given")
-        return self._rows(RewardTerm, "reward_terms", run=run, last=last)
+        return self.select_rows(RewardTerm, "reward_terms", run=run, last=last)
 
     def query(
         self, statement: str, limit: int | None = None, *, seconds: float = QUERY_SECONDS
@@ -324,11 +311,5 @@ class Reader:
             UsageError: it is not one read, not SQL, or it or its result is too large.
             StoreError: it took longer than `seconds`, or the store cannot be read.
         """
-        with self.view.apart() as con:
+        with self.apart() as con:
             return ask(con, statement, limit, seconds)
-
-    def _select(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        return self.view.select(name, **values)[1]
-
-    def _rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
-        return self.view.select_rows(kind, name, **values)

@@ -26,7 +26,7 @@ from league.store.owner import DECISION, IDENTITY, PRUNED, Decided, Identity, Ow
 from league.store.reading import Reader
 from league.store.remote import remote_of
 from league.store.rows import GateRow, ImportRow, LearnerRow, RunRow, now
-from league.store.view import Cursor, View
+from league.store.view import Cursor
 
 _log = logging.getLogger(__name__)
 _TITLES = ".gates.lock"
@@ -58,12 +58,12 @@ class Store(Reader):
         folder = _named(path)
         with told(folder, "no store can be made", "pass another --store"):
             folder.mkdir(parents=True, exist_ok=True)
-        return cls(View(folder, say or _log.warning))
+        return cls(folder, say or _log.warning)
 
     @classmethod
     def planned(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
         """As `open`, or a store that the first import makes where nothing is."""
-        return cls.open(path, say) if cls.is_there(path) else cls(View(_named(path), say or _log.warning))
+        return cls.open(path, say) if cls.is_there(path) else cls(_named(path), say or _log.warning)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], say: Callable[[str], None] | None = None) -> Self:
@@ -79,7 +79,7 @@ class Store(Reader):
         if not _has_owner(folder):
             where = there.address if (there := remote_of(folder)) else folder
             raise StoreError(f"no store at {where}: no folder in it has a {IDENTITY}; pass another --store")
-        return cls(View(folder, say or _log.warning))
+        return cls(folder, say or _log.warning)
 
     @staticmethod
     def is_there(path: str | os.PathLike[str]) -> bool:
@@ -107,7 +107,7 @@ class Store(Reader):
             except LockLost:
                 raise
             except StoreError as error:
-                self.view.say(str(error))
+                self.say(str(error))
 
     # Evaluations.
 
@@ -116,16 +116,16 @@ class Store(Reader):
         """The folder for what this caller plays, which it shares with its earlier calls; closed at the end."""
         with ExitStack() as locks, closing(self._own_evaluations(locks)) as folder:
             yield folder
-        self.view.write_catalogue()
+        self.write_catalogue()
 
     def _own_evaluations(self, locks: ExitStack) -> Folder:
         """The folder of this machine's evaluations that nobody writes now, else a new one; `locks` gets its lock."""
-        for owner in self.view.owners():
+        for owner in self.owners():
             who = owner.identity
             if (who.kind, who.host) == ("evaluations", platform.node()):
                 with suppress(BlockingIOError):  # another caller's, so there is no need to wait for it
                     locks.enter_context(held(owner.path / LOCK, wait=0.0))
-                    return Folder(owner.path, self.view.say)
+                    return Folder(owner.path, self.say)
         who = self.identity("evaluations", f"evaluations-{secrets.token_hex(4)}", host=platform.node())
         return self._begun(who, locks)
 
@@ -135,7 +135,7 @@ class Store(Reader):
         with told(path, "cannot be made"):
             path.mkdir(parents=True)
         locks.enter_context(held(path / LOCK))
-        folder = Folder(path, self.view.say)
+        folder = Folder(path, self.say)
         folder.begin(who)
         return folder
 
@@ -143,7 +143,7 @@ class Store(Reader):
 
     def identity(self, kind: OwnerKind, name: str, **more: Any) -> Identity:
         """A new owner's identity, the latest of the store."""
-        number = 1 + max((owner.identity.number for owner in self.view.owners()), default=0)
+        number = 1 + max((owner.identity.number for owner in self.owners()), default=0)
         return Identity(id=secrets.token_hex(16), kind=kind, name=name, number=number, begun_at=now(), **more)
 
     def identity_of(self, run: RunRow, learner: LearnerRow | None = None) -> Identity:
@@ -153,7 +153,7 @@ class Store(Reader):
 
     def is_taken(self, name: str) -> bool:
         """Whether an owner of any kind has the name."""
-        return any(owner.identity.name == name for owner in self.view.owners())
+        return any(owner.identity.name == name for owner in self.owners())
 
     def mark_pruned(self, run: str, steps: Sequence[int]) -> None:
         """Writes that the files of a run's snapshots at `steps` are deleted; its lock must be held."""
@@ -209,7 +209,7 @@ class Store(Reader):
 
     def _attempts(self, gate: GateRow) -> int:
         """How many gates were begun: at a run's title since its last promotion, else of the same two agents."""
-        gates = [(owner, owner.identity.gate) for owner in self.view.owners()]
+        gates = [(owner, owner.identity.gate) for owner in self.owners()]
         before = [(owner, row) for owner, row in gates if row is not None and row.run == gate.run]
         if gate.run is None:
             pair = gate.game_id, gate.challenger, gate.opponent
@@ -220,7 +220,7 @@ class Store(Reader):
 
     def _next_place(self) -> int:
         """One above the highest in the one sequence of gates' beginnings and decisions."""
-        owners = self.view.owners()
+        owners = self.owners()
         places = [owner.identity.begun for owner in owners]
         return 1 + max([*places, *(owner.decided.decided for owner in owners if owner.decided is not None)], default=0)
 
@@ -251,10 +251,10 @@ class Store(Reader):
                     f"{row.file}: another process imports its content; let that finish, or remove {draft} where none"
                     f" does"
                 ) from None
-        with held(draft / LOCK), self.view.reading() as con:
+        with held(draft / LOCK), self.reading() as con:
             try:
                 self._refuse_the_same(row)
-                matches, replaced = fill(folder := Folder(draft, self.view.say), con)
+                matches, replaced = fill(folder := Folder(draft, self.say), con)
                 for old in replaced:
                     refuse_others(self.path / old.run, _OF_IMPORT)
                 if row.run == CATALOGUE or os.path.lexists(self.path / row.run):
@@ -271,7 +271,7 @@ class Store(Reader):
         for old in replaced:
             self._remove(old.run)
         self.push()
-        self.view.write_catalogue()
+        self.write_catalogue()
         return row, replaced
 
     def _refuse_the_same(self, row: ImportRow) -> None:
@@ -302,7 +302,7 @@ class Store(Reader):
             raise UsageError(f"no import `{run}` in {self.path}{nearest(run, rows)}; see `league imports list`")
         refuse_others(self.path / run, _OF_IMPORT)
         self._remove(run)
-        self.view.write_catalogue()
+        self.write_catalogue()
         return rows[run]
 
     def _remove(self, name: str) -> None:

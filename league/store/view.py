@@ -83,7 +83,7 @@ class View:
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        self.folder, self.say = folder, say
+        self.path, self.say = folder, say
         self._owners: dict[str, tuple[object, Owner | None]] = {}
         """Folder's name -> what its files looked like, and what they said."""
         self._told: dict[str, None] = {}
@@ -101,7 +101,7 @@ class View:
     @contextlib.contextmanager
     def reading(self) -> Iterator[Cursor]:
         """Within it all readings see the same moment."""
-        with _explained(self.folder):
+        with _explained(self.path):
             if self._depth == 0 or self._con is None:
                 self._refresh()
             self._depth += 1
@@ -121,21 +121,24 @@ class View:
         with self.reading():
             return list(self._shown)
 
-    def select(self, name: str, /, **values: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and the rows of a named query with its parameters."""
-        try:
-            return self.run(sql(name), values, only=values.get("run") if name in _OF_ONE_OWNER else None)
-        except duckdb.DataError as error:
-            raise StoreError(
-                f"store {self.folder}: it holds what cannot be ({first_line(error)}); put its files back from a copy"
-            ) from error
+    def select(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named query with its parameters."""
+        return self._select(name, values)[1]
 
     def select_rows(self, kind: type[Row], name: str, /, **values: Any) -> list[Row]:
         """The rows of a named query whose columns are called as the fields of `kind`."""
-        columns, found = self.select(name, **values)
+        columns, found = self._select(name, values)
         return [from_columns(kind, columns, row) for row in found]
 
-    def run(
+    def _select(self, name: str, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
+        try:
+            return self.execute(sql(name), values, only=values.get("run") if name in _OF_ONE_OWNER else None)
+        except duckdb.DataError as error:
+            raise StoreError(
+                f"store {self.path}: it holds what cannot be ({first_line(error)}); put its files back from a copy"
+            ) from error
+
+    def execute(
         self, statement: str, values: dict[str, Any] | None = None, only: str | None = None
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The columns and the rows of a statement; `only` as of `cursor`."""
@@ -154,7 +157,7 @@ class View:
         scope = None if owner is None else only
         for kind in KINDS:
             if _names(statement, kind) and self._scopes.get(kind, "") != scope:
-                files = self._files(kind, self.folder, self._shown if owner is None else [owner])
+                files = self._files(kind, self.path, self._shown if owner is None else [owner])
                 if self._made.get(kind) != files:
                     _make_view(self._con, kind, files)
                 self._made[kind], self._scopes[kind] = files, scope
@@ -164,7 +167,7 @@ class View:
     def apart(self) -> Iterator[Cursor]:
         """The same tables in a DuckDB of their own, which can reach nothing but the segments, nor be configured."""
         with self.reading(), contextlib.closing(duckdb.connect(config=_CONFIG)) as con:
-            files = self._build(con, self.folder)
+            files = self._build(con, self.path)
             paths = {how(file): None for file in files for how in (quoted, pattern)}  # it looks at both
             con.execute(f"SET allowed_paths = [{', '.join(paths)}]; SET enable_external_access = false")
             if con.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
@@ -174,12 +177,12 @@ class View:
 
     def write_catalogue(self) -> None:
         """Replaces `league.duckdb`, which any DuckDB client opens; where it cannot be written the old one stays."""
-        path = self.folder / CATALOGUE
+        path = self.path / CATALOGUE
         draft = temporary_beside(path)
         with contextlib.suppress(StoreError, OSError), self.reading():
             try:
                 with contextlib.closing(duckdb.connect(str(draft), config=_CONFIG)) as con:
-                    self._build(con, self.folder.absolute(), is_checked=False)
+                    self._build(con, self.path.absolute(), is_checked=False)
                 os.replace(draft, path)
             finally:
                 with contextlib.suppress(OSError):
@@ -221,8 +224,8 @@ class View:
     def _scan(self) -> list[Owner]:
         looked: dict[str, tuple[object, Owner | None]] = {}
         entries: list[os.DirEntry[str]] = []
-        with told(self.folder, "cannot be read"), contextlib.suppress(FileNotFoundError):
-            entries = sorted(os.scandir(self.folder), key=lambda entry: entry.name)
+        with told(self.path, "cannot be read"), contextlib.suppress(FileNotFoundError):
+            entries = sorted(os.scandir(self.path), key=lambda entry: entry.name)
         for entry in entries:
             try:
                 if entry.name[0] == "." or not entry.is_dir():
@@ -309,7 +312,7 @@ class View:
             for segment in owner.listing.segments.get(kind, ())
         ]
         if not is_checked:
-            return [str(folder / path.relative_to(self.folder)) for path, *_ in listed if path.is_file()]
+            return [str(folder / path.relative_to(self.path)) for path, *_ in listed if path.is_file()]
         new = [one for one in listed if _seen(*one[:2]) not in _checked]
         if new and not damage(*new):
             _checked.update((_seen(*one[:2]), "") for one in new)
@@ -320,7 +323,7 @@ class View:
             if wrong := _checked[key]:
                 self._tell(f"{wrong}; its {one[1].rows:,} rows are left out")
             else:
-                found.append(str(folder / one[0].relative_to(self.folder)))
+                found.append(str(folder / one[0].relative_to(self.path)))
         return found
 
     def _tell(self, line: str) -> None:
@@ -330,7 +333,7 @@ class View:
 
     def left_out(self, name: str) -> str:
         """What was told of the folder of that name; empty: nothing."""
-        path = self.folder / name
+        path = self.path / name
         return next((line for line in self._told if line.startswith((f"{path}/", f"{path}:"))), "")
 
 

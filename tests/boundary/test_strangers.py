@@ -414,7 +414,7 @@ def test_nothing_waits_for_a_pipe(tmp_path: Path) -> None:
 def test_a_foreign_store_is_never_opened(name: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """An import of a database says how matches travel, and the database engine does not see the file."""
     theirs = store.path.with_name(name)
-    store.view.write_catalogue()
+    store.write_catalogue()
     shutil.copy(store.path / "league.duckdb", theirs)
     monkeypatch.setattr(duckdb, "connect", lambda *_, **__: pytest.fail("opened"))
     assert "never opened" in refusal(lambda: import_matches(theirs, store=store.path), UsageError)

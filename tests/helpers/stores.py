@@ -40,7 +40,7 @@ class Filled(Store):
         """What an owner writes; it is the evaluations' where there is no run of that name."""
         self._folders = vars(self).setdefault("_folders", {})
         if name not in self._folders:
-            self._folders[name] = Folder(self.path / name, self.view.say)
+            self._folders[name] = Folder(self.path / name, self.say)
         return self._folders[name]
 
     def owner(self, name: str) -> Folder:

@@ -438,7 +438,7 @@ def test_nodes_that_share_no_folder_train_what_one_process_does(whole: Path, tmp
     finally:
         ray.shutdown()
     need_alike(whole, store)
-    assert Store.open(store).view.owners() and not [*store.glob(".nonce-*")]
+    assert Store.open(store).owners() and not [*store.glob(".nonce-*")]
 
 
 @pytest.mark.slow

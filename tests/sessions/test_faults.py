@@ -56,7 +56,7 @@ def contents(store: Path) -> dict[str, Any]:
         "snapshot": "SELECT * EXCLUDE (created_at) FROM snapshot ORDER BY ALL",
         "run": 'SELECT run, status, steps, "update", fingerprint FROM run',
     }
-    return {name: opened.view.run(query)[1] for name, query in queries.items()}
+    return {name: opened.execute(query)[1] for name, query in queries.items()}
 
 
 def begun(work: Callable[[], object]) -> int:

@@ -55,7 +55,7 @@ class Parsed(NamedTuple):
 
 def parse(data: bytes, name: str) -> tuple[list[Parsed], CheckedGames]:
     """The games of a file, and what else it says."""
-    with Store.planned("there is none").view.reading() as con:
+    with Store.planned("there is none").reading() as con:
         found = CheckedGames(con, data, name, lambda game_id, name: name, games={}, default="g")
         rows = con.execute(
             "SELECT seat0_agent, seat1_agent, coalesce(winner, -1), end_reason, played_at FROM given ORDER BY place"

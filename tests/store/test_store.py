@@ -367,14 +367,14 @@ def test_a_catalogue_is_the_store_for_any_client(store: Filled) -> None:
     store.begin_run(make_run())
     store.add_matches(make_match(row=i) for i in range(3))
     store.flush()
-    store.view.write_catalogue()
+    store.write_catalogue()
     path = store.path / "league.duckdb"
     with duckdb.connect(str(path), read_only=True) as con:
         for table in ("run", "match"):
             assert con.execute(f"FROM {table}").fetchall() == store.query(f"FROM {table}")[1] != []
     path.write_bytes(b"garbage")
     assert len(Store.open(path).matches("a", "training")) == 3
-    store.view.write_catalogue()
+    store.write_catalogue()
     assert path.read_bytes() != b"garbage" and sorted(os.listdir(store.path)) == ["a", "league.duckdb"]
 
 
