@@ -44,7 +44,7 @@ class Identity(FrozenModel):
     name: str
     """That of the folder, too."""
     number: Natural
-    """One above the highest in the store when it began."""
+    """One above the highest in the store when it began, of owners and of gates' decisions."""
     begun_at: datetime
     host: str = ""
     """Of the machine that writes evaluations."""
@@ -59,8 +59,6 @@ class Identity(FrozenModel):
     """Of a league: the ids of its runs, which are there when it is."""
     gate: GateRow | None = None
     """As it began."""
-    begun: Natural = 0
-    """Of a gate: its place among the beginnings and decisions of all gates."""
     imported: ImportRow | None = None
 
     @model_validator(mode="after")
@@ -104,7 +102,7 @@ class Decided(FrozenModel):
     is_promoted: bool
     decided_at: datetime
     decided: Natural
-    """As `Identity.begun`."""
+    """As `Identity.number`, when it was decided."""
 
 
 class Listing(FrozenModel):
@@ -217,7 +215,7 @@ def rows_of_tables(owners: Sequence[Owner]) -> dict[str, list[dict[str, Any]]]:
             rows["league"].append({"league": who.name, "number": who.number, "begun_at": who.begun_at})
         if who.gate is not None:
             decided = {} if owner.decided is None else owner.decided.model_dump()
-            rows["gate"].append({**asdict(who.gate), "begun": who.begun, **decided})
+            rows["gate"].append({**asdict(who.gate), "number": who.number, **decided})
         if who.imported is not None:
             rows["import"].append(asdict(who.imported))
     rows["game"] = list(games.values())

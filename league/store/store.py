@@ -143,8 +143,13 @@ class Store(Reader):
 
     def identity(self, kind: OwnerKind, name: str, **more: Any) -> Identity:
         """A new owner's identity, the latest of the store."""
-        number = 1 + max((owner.identity.number for owner in self.owners()), default=0)
+        number = self._next_number()
         return Identity(id=secrets.token_hex(16), kind=kind, name=name, number=number, begun_at=now(), **more)
+
+    def _next_number(self) -> int:
+        """One above the highest of owners and of gates' decisions, which are one sequence."""
+        decided = (owner.decided.decided for owner in self.owners() if owner.decided is not None)
+        return 1 + max([*decided, *(owner.identity.number for owner in self.owners())], default=0)
 
     def identity_of(self, run: RunRow, learner: LearnerRow | None = None) -> Identity:
         """A new run's identity."""
@@ -177,8 +182,7 @@ class Store(Reader):
         with self.one_at_a_time():
             attempt = 1 + self._attempts(gate)
             gate = replace(gate, attempt=attempt, alpha=alpha_of(attempt))
-            who = self.identity("gate", gate.gate, gate=gate, begun=self._next_place())
-            folder = self._begun(who, locks)
+            folder = self._begun(self.identity("gate", gate.gate, gate=gate), locks)
         return gate, folder
 
     @phase("end a gate")
@@ -192,8 +196,8 @@ class Store(Reader):
             if read(Decided, path) is None:
                 is_promoted = gate.is_promoted and gate.run is not None and self.champion(gate.run) == champion
                 came_to = {name: getattr(gate, name) for name in ("games", "llr", "decision")}
-                decided = self._next_place()
-                write(path, Decided(**came_to, is_promoted=is_promoted, decided_at=now(), decided=decided))
+                number = self._next_number()
+                write(path, Decided(**came_to, is_promoted=is_promoted, decided_at=now(), decided=number))
         return next(row for row in self.gates() if row.gate == gate.gate)
 
     @contextmanager
@@ -216,13 +220,7 @@ class Store(Reader):
             return sum((row.game_id, row.challenger, row.opponent) == pair for _, row in before)
         decisions = [owner.decided for owner, _ in before if owner.decided is not None]
         promoted = max((found.decided for found in decisions if found.is_promoted), default=0)
-        return sum(owner.identity.begun > promoted for owner, _ in before)
-
-    def _next_place(self) -> int:
-        """One above the highest in the one sequence of gates' beginnings and decisions."""
-        owners = self.owners()
-        places = [owner.identity.begun for owner in owners]
-        return 1 + max([*places, *(owner.decided.decided for owner in owners if owner.decided is not None)], default=0)
+        return sum(owner.identity.number > promoted for owner, _ in before)
 
     # Imports.
 

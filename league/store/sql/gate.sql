@@ -5,7 +5,7 @@ SELECT
     decision, is_promoted, begun_at
 FROM gate
 WHERE $run::VARCHAR IS NULL OR run = $run
-ORDER BY begun, gate;
+ORDER BY number, gate;
 
 -- name: champions
 -- The agent of each run that was promoted last of those whose snapshots are still there with their files.

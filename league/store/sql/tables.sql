@@ -94,8 +94,8 @@ CREATE TABLE gate (
     is_promoted BOOLEAN NOT NULL,
     begun_at TIMESTAMP NOT NULL,
     decided_at TIMESTAMP,
-    begun BIGINT, -- as `decided` a place in one sequence of beginnings and decisions
-    decided BIGINT,
+    number BIGINT NOT NULL, -- the order in which gates began and were decided
+    decided BIGINT, -- in that order
     bound DOUBLE -- of a payoff; NULL where points are tested
 );
 
