@@ -29,7 +29,6 @@ from league.maths.elo import ELO_START, elo_ratings
 from league.maths.pairs import PairCounts
 from league.maths.ratings import DEFAULT_PRIOR, MAXIMUM_LIKELIHOOD, Ratings
 from league.store.folder import Folder
-from league.store.liveness import run_status
 from league.store.reading import Reader, TrainingGame
 from league.store.rows import GameRow, RatingRow, RunRow, Sampling, SnapshotRow
 from league.types import BOT_PREFIX
@@ -243,7 +242,7 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
         usual=None if sampling == "sample" and has_usual_prior else games_of(store, game_id, "sample"),
         known=known | {agent_id: (name, "snapshot") for agent_id, name in own.items()},
         own=None if run is None else frozenset(own),
-        training=tuple((row, run_status(store, row), games.get(row.run, [])) for row in runs),
+        training=tuple((row, store.status_of(row), games.get(row.run, [])) for row in runs),
     )
 
 

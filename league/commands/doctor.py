@@ -221,11 +221,10 @@ def _runs(path: Path) -> Iterator[HealthCheck]:
     """The runs that cannot go on, or wait to."""
     from league.sessions.folders import has_begun
     from league.snapshots.kept import states_of
-    from league.store.liveness import runs
     from league.store.store import Store
 
     store = Store.open(path, lambda line: None)
-    found = runs(store)
+    found = store.runs_with_status()
     resting = []
     for row, status in found:
         folder, again = store.path / row.run, command_line("resume", row.run, store=path)

@@ -24,11 +24,10 @@ def runs(output: Output) -> None:
     """
     from league.printing.lists import print_runs
     from league.sessions.folders import kept_states
-    from league.store.liveness import runs
     from league.store.locks import LOCK, holder, this_host
 
     opened = output.open()
-    found = runs(opened)
+    found = opened.runs_with_status()
     roles = {row.run: row.role for row in opened.learners()}
     hosts = {row.run: holder(opened.path / row.run / LOCK) for row, _ in found}
     kept = {row.run: list(kept_states(opened, row.run)) for row, _ in found}
@@ -145,7 +144,7 @@ def matches(
     """Write matches to a file that other tools, and `league import`, read."""
     from league.store.exchange import export_matches
 
-    done = export_matches(
+    written = export_matches(
         file,
         run=run,
         kind=kind,  # type: ignore[arg-type]  # export_matches refuses other words
@@ -154,7 +153,7 @@ def matches(
         store=output.store,
         say=output.say,
     )
-    output.answer(done, lambda: show(f"{done.matches:,} matches are in {done.file}"))
+    output.answer({"file": str(file), "matches": written}, lambda: show(f"{written:,} matches are in {file}"))
 
 
 @subcommand(PANEL, "list", group=imports_app)

@@ -20,7 +20,6 @@ from league.boards.payoff import Payoff, payoffs
 from league.config.written import as_words
 from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, nearest
 from league.printing.queries import unique
-from league.store import liveness
 from league.store.store import Store
 from league.types.arguments import typed
 from league.types.results import Grid, Result
@@ -127,7 +126,7 @@ def runs(*, store: str | Path = DEFAULT_STORE) -> StoreTable:
             *(row.run, row.game, row.stage, roles.get(row.run), status, row.steps, row.update, row.seed),
             *(row.preset, row.device, row.started_at),
         )
-        for row, status in liveness.runs(opened)
+        for row, status in opened.runs_with_status()
     ]
     return StoreTable(columns, tuple(rows))
 

@@ -20,7 +20,6 @@ from league.faces.stored_matches import Films, key_of
 from league.maths.payoffs import means_of
 from league.maths.record import Record
 from league.runtime.phases import phase
-from league.store.liveness import runs as runs_of
 from league.store.reading import Reader
 from league.store.rows import KeptMatch, LearnerRow, RunRow, now
 from league.types import BOT_PREFIX
@@ -51,7 +50,7 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
         StoreError: the store cannot be read.
     """
     with store.reading():
-        known, learners = runs_of(store), {row.run: row for row in store.learners()}
+        known, learners = store.runs_with_status(), {row.run: row for row in store.learners()}
     rows = _wanted(store, names, [row for row, _ in known], learners)
     status = {row.run: shown for row, shown in known}
     by_game: dict[str, list[RunRow]] = {}

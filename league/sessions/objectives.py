@@ -25,7 +25,6 @@ from league.maths.means import Z95
 from league.sessions.app import resume, train
 from league.sessions.exploitability import Exploit
 from league.sessions.settling import settle
-from league.store.liveness import run_status
 from league.store.store import Store
 from league.training.run import Callback
 from league.types import BOT_PREFIX, GameSpec
@@ -201,7 +200,7 @@ def trained(
     for row in opened.runs() if opened else ():
         is_same = (row.fingerprint, row.seed) == (mark, seed) and row.run not in learners
         if opened and is_same and settings.of_run(row.run, row.config).run.total_steps == total:
-            status = run_status(opened, row)
+            status = opened.status_of(row)
             if status == "finished":
                 return row.run, 0
             if row.run == name:

@@ -1,4 +1,7 @@
-"""The games of a file of matches, checked in SQL a part of the file at a time; they become the table `given`."""
+"""The games of a file of matches, checked in SQL a part of the file at a time; they become the table `given`.
+
+Those of them that the store has not got yet become evaluation rows.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from league.errors import UsageError, plain, quoted
 from league.runtime.phases import advance
-from league.store.codec import MAX_MATCH_SEED, naive
+from league.store.codec import KINDS, MAX_MATCH_SEED, encoded, naive, quoted_name
 from league.store.formats import READ, WINNERS, bad, format_of, name_problem, text_of
 from league.store.pgn import UNDECIDED, Found
 from league.store.reading import LEAST_LISTED
+from league.store.rows import ImportRow
 from league.store.segments import batch_of
+from league.store.segments import quoted as literal
 from league.store.sql import sql
-from league.store.view import Cursor
+from league.store.view import Cursor, View
 from league.types import DRAW
 
 RESULTS = {
@@ -32,6 +37,10 @@ UNREADABLE = "cannot be read"
 MAX_COUNT = 2**63 - 1
 PART = 50_000
 """Rows of a file that are checked at once."""
+MAX_AGENTS = 20_000
+"""Of one game: a board of so many takes a minute at worst (docs/ratings.md)."""
+Earlier = Literal["refuse", "replace", "keep"]
+"""What becomes of an earlier import of which a file has at least half of the games once more."""
 
 
 class CheckedGames:
@@ -256,3 +265,56 @@ def _moment(spelt: str) -> tuple[datetime | None, bool]:
         return naive(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), moment.tzinfo is not None
     except (ValueError, OverflowError):
         return None, False
+
+
+def leave_out_stored(view: View, con: Cursor, row: ImportRow, earlier: Earlier) -> tuple[int, list[ImportRow]]:
+    """Deletes the games of `given` that the store has already.
+
+    con: the view's, within its `reading`. row: the import that the games become.
+
+    Returns:
+        How many are left, and the earlier imports in whose place they come.
+    """
+    new = {"run": row.run, "imported_at": naive(row.imported_at)}
+    replaced = view.select_rows(ImportRow, "repeated_imports", **new) if earlier == "replace" else []
+    if earlier == "replace" and not replaced:
+        raise UsageError(f"{row.file}: it has less than half of the games of any earlier import; leave --replace out")
+    view.select("delete_stored_matches", replaced=[old.run for old in replaced], imported_at=new["imported_at"])
+    ((fresh,),) = con.execute("SELECT count(*) FROM given").fetchall()
+    if not fresh:
+        raise UsageError(f"{row.file}: all {row.matches:,} matches are in {view.path} already; nothing was changed")
+    if earlier == "refuse" and (again := view.select_rows(ImportRow, "repeated_imports", **new)):
+        named = ", ".join(f"{old.run} ({old.matches:,} games of {old.file})" for old in again)
+        raise UsageError(
+            f"{row.file}: it has most games of an earlier import once more, of {named}; pass --replace to put this file"
+            f" in its place, or --as-new if these are other games; nothing was changed"
+        )
+    return fresh, replaced
+
+
+def refuse_too_many(view: View, con: Cursor, file: str) -> None:
+    """Refuses games with which nobody of their game could be rated any more."""
+    from league.maths.davidson import check_size  # here, since it loads scipy
+
+    for (game_id,) in con.execute("SELECT DISTINCT game_id FROM given ORDER BY game_id").fetchall():
+        pairs = view.select("met_pairs", game_id=game_id)
+        names = {name: i for i, name in enumerate(sorted({agent for pair in pairs for agent in pair}))}
+        if len(names) > MAX_AGENTS:
+            raise UsageError(
+                f"{file}: with it {len(names):,} agents have games, more than the {MAX_AGENTS:,} that are rated;"
+                f" import fewer"
+            )
+        ends = np.array([[names[a], names[b]] for a, b in pairs], np.int64).reshape(-1, 2)
+        check_size(len(names), *ends.T)
+
+
+def matches_query(row: ImportRow) -> str:
+    """The games of `given` as the matches of an import, in SQL."""
+    said = {
+        **{"run": literal(row.run), "kind": "'evaluation'", "update": "0", "row": "place", "ordinal": "0"},
+        **dict.fromkeys(("update_begin", "update_end", "payoff", "course"), "NULL"),
+        **dict.fromkeys(("metrics", "rewards"), "'{}'"),
+        "finished_at": f"coalesce(played_at, {literal(str(naive(row.imported_at)))}::TIMESTAMP)",
+    }
+    columns = ", ".join(f"{said.get(name, name)} AS {quoted_name(name)}" for name in KINDS["match"])
+    return f"SELECT {encoded('match')} FROM (SELECT {columns} FROM given)"

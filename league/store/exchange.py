@@ -17,11 +17,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from league.errors import DEFAULT_STORE, UsageError, nearest, plain, quoted
-from league.store.checking import RESULTS, CheckedGames, misnamed_problem
+from league.store.checking import (
+    RESULTS,
+    CheckedGames,
+    Earlier,
+    leave_out_stored,
+    matches_query,
+    misnamed_problem,
+    refuse_too_many,
+)
 from league.store.files import check_new, new_file
 from league.store.folder import Folder
 from league.store.formats import OUTSIDE_PREFIX, format_of, name_problem
-from league.store.importing import Earlier, leave_out_stored, matches_query, refuse_too_many
 from league.store.rows import AgentRow, ImportRow
 from league.store.segments import write_query
 from league.store.store import Store
@@ -63,14 +70,6 @@ class Imported:
     """Names of different agents of one game that differ only by upper and lower case."""
     is_listed: bool
     """Whether one seat won every decided match, as in a list that names winners first: then seats say nothing."""
-
-
-@dataclass(frozen=True)
-class Exported:
-    """What was written."""
-
-    file: str
-    matches: int
 
 
 # From a file into the store
@@ -308,7 +307,7 @@ def export_matches(
     names: bool = False,
     store: str | os.PathLike[str],
     say: Callable[[str], None] | None = None,
-) -> Exported:
+) -> int:
     """Writes matches to a new `.jsonl`, `.csv` or `.pgn` file, from which `import_matches` makes equal ratings.
 
     Games that had been played before, which count once, are written once.
@@ -321,6 +320,9 @@ def export_matches(
         names: agents by name where that is clear in their game, instead of by id.
         store: its folder.
         say: receives a line about each thing that cannot be read.
+
+    Returns:
+        How many it wrote.
 
     Raises:
         UsageError: no such match, an agent's name that no file can hold, or a file that is there or has no folder.
@@ -348,7 +350,7 @@ def export_matches(
     rows = (_row(match, at, known, names, column) for match, at in matches)
     with new_file(path, "FILE") as draft, draft.open("x", encoding="utf-8", newline="") as out:
         out.writelines(write(rows))
-    return Exported(str(path), len(matches))
+    return len(matches)
 
 
 def _row(match: MatchResult, at: datetime, known: _Known, names: bool, column: str) -> dict[str, Any]:

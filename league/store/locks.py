@@ -18,12 +18,15 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from league.errors import StoreError, UsageError, command, remedy_of
 from league.store.files import told
+
+if TYPE_CHECKING:
+    from league.store.remote import Remote
 
 LOCK = "lock"
 """In a folder of the store."""
@@ -36,21 +39,8 @@ _owned: dict[Path, tuple[Path, int]] = {}
 """Lock -> its file and the descriptor of that, of the locks that this process holds."""
 
 
-class Elsewhere(Protocol):
-    """An address that has a store's locks, too (`league.store.remote`); each has a file here all the same."""
-
-    def lock(self, lock: Path, file: Path) -> AbstractContextManager[None]:
-        """Holds there what `file` holds here."""
-
-    def look(self, lock: Path) -> None:
-        """Gives the file of another machine's lock the time of its last sign of life."""
-
-    def end(self, file: Path) -> None:
-        """Ends another machine's lock there."""
-
-
-elsewhere: dict[Path, Elsewhere] = {}
-"""Working copy of a store -> its address."""
+elsewhere: dict[Path, Remote] = {}
+"""Working copy of a store -> its address, which has the store's locks, too; each has a file here all the same."""
 
 
 class LockLost(StoreError):
@@ -208,7 +198,7 @@ def machine() -> str:
     return f"{_MACHINE or _BOOT}@{this_host()}"
 
 
-def _elsewhere(lock: Path) -> Elsewhere | None:
+def _elsewhere(lock: Path) -> Remote | None:
     path = Path(os.path.abspath(lock))
     return next((there for folder, there in elsewhere.items() if path.is_relative_to(folder)), None)
 

@@ -14,6 +14,7 @@ from league.maths.pairs import SUMS, PairCounts, PairSums
 from league.maths.record import Record
 from league.runtime.phases import phase
 from league.store.codec import aware, from_columns
+from league.store.locks import LOCK, is_held
 from league.store.query import QUERY_SECONDS, ask
 from league.store.remote import remote_of
 from league.store.rows import (
@@ -28,6 +29,7 @@ from league.store.rows import (
     ReplayRow,
     RewardTerm,
     RunRow,
+    RunStatus,
     Sampling,
     SnapshotRow,
 )
@@ -36,6 +38,7 @@ from league.store.view import View
 from league.types import SEATS, MatchResult
 from league.types.schema import MAX_COUNT, check_number
 
+ShownStatus = RunStatus | Literal["died", "unknown"]
 TrainingGame = tuple[str, float, float | None]
 """A training game: the opponent, the learner's score (1, 0.5 or 0), and its payoff where the game has a utility."""
 LEAST_LISTED = 10
@@ -70,6 +73,23 @@ class Reader(View):
         if run not in runs:
             raise UsageError(self.no_run(run, runs))
         return runs[run]
+
+    def runs_with_status(self) -> list[tuple[RunRow, ShownStatus]]:
+        """All runs with their true status, oldest first."""
+        return [(run, self.status_of(run)) for run in self.runs()]
+
+    def status_of(self, run: RunRow) -> ShownStatus:
+        """A run's true status: what its files say, but `died` where that is `running` and no process trains it now.
+
+        `unknown` where that cannot be told: of a run whose files are elsewhere, or that another machine trained last.
+        """
+        if run.status != "running":
+            return run.status
+        is_alive = is_held(self.path / run.run / LOCK)
+        if is_alive is not False:
+            return "running" if is_alive else "unknown"
+        now = self.find_run(run.run).status  # it may have finished since it was read
+        return "died" if now == "running" else now
 
     def no_run(self, run: str, known: Iterable[str]) -> str:
         """Why there is no run of a name: its folder cannot be read, or others are `known`."""

@@ -27,7 +27,6 @@ from league.sessions.app import open_session
 from league.sessions.call import Call
 from league.sessions.retention import prune
 from league.snapshots import io as snapshot_files
-from league.store.liveness import runs
 from league.store.locks import LOCK, alone, is_held
 from league.store.store import Store
 from league.training.training import Training
@@ -344,7 +343,7 @@ def test_a_process_changes_nothing_of_what_another_trains(tmp_path: Path) -> Non
             call()
     assert row_of(tmp_path, "L.main") == before and files_in(tmp_path / "L.main") == files
     other.kill()
-    assert {run.run: status for run, status in runs(Store.open(store))}["L.main"] == "died"
+    assert {run.run: status for run, status in Store.open(store).runs_with_status()}["L.main"] == "died"
 
 
 @pytest.mark.parametrize("place", cases("new_folder", "begin_folder", slow=["write_atomic"]))

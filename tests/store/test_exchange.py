@@ -111,12 +111,10 @@ def test_an_export_imported_into_an_empty_store_rates_equally(
     """Sampled and greedy boards are the same, games that count once included, whatever the format."""
     file, other = tmp_path / f"m{suffix}", tmp_path / "b"
     written = export_matches(file, names=names, store=store.path)
-    assert (
-        written.matches == 48 + 24 + 17
-    )  # of nets sampled and greedy (4 pairs, 6 seeds), of bots (18 seeds, one twice)
+    assert written == 48 + 24 + 17  # of nets sampled and greedy (4 pairs, 6 seeds), of bots (18 seeds, one twice)
     done = import_matches(file, store=other)
     assert (done.run, done.read, done.imported, done.skipped) == (
-        *(name_of(file), written.matches, written.matches),
+        *(name_of(file), written, written),
         {},
     )
     ids = {HASH: "import:r@100"} if names else {}
@@ -475,7 +473,7 @@ def test_training_matches_are_written_but_not_taken_in(store: Filled, tmp_path: 
     """A learner changes as it plays, so what it did in training must not come back as something that rates."""
     store.add_matches([game(0, ("r", "bot:based"), 0, run="r", kind="training")])
     store.flush()
-    assert export_matches(tmp_path / "m.csv", kind="training", store=store.path).matches == 1
+    assert export_matches(tmp_path / "m.csv", kind="training", store=store.path) == 1
     with (tmp_path / "m.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["seat0"], row["winner"], row["kind"]) == ("r", "0", "training")
@@ -616,7 +614,7 @@ def test_a_file_after_which_nobody_could_be_rated_is_refused(
         import_matches(tmp_path / "a.csv", game_id="i", store=store.path)
 
     with monkeypatch.context() as patch:
-        patch.setattr("league.store.importing.MAX_AGENTS", 7)
+        patch.setattr("league.store.checking.MAX_AGENTS", 7)
         with pytest.raises(UsageError, match="8 agents have games, more than the 7"):
             bring()
     with monkeypatch.context() as patch:

@@ -18,7 +18,6 @@ from league.arena.tournaments import tournament
 from league.boards.standings import leaderboard
 from league.store import locks
 from league.store.exchange import import_matches
-from league.store.liveness import runs
 from league.store.store import Store
 from tests.helpers.processes import Process, league, run
 from tests.helpers.sizes import SMALL, as_options
@@ -41,7 +40,7 @@ def poll(until: float) -> None:
     while time.time() < until or looks < 4:
         started = time.monotonic()
         assert leaderboard(store).boards
-        statuses = {run.run: status for run, status in runs(store)}
+        statuses = {run.run: status for run, status in store.runs_with_status()}
         rows = store.query("SELECT count(*) FROM match")[1]
         assert rows[0][0] >= games, "rows never go"
         games = rows[0][0]
@@ -66,7 +65,10 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     lives: both at first, then one that was killed has died, and one that was stopped is stopped."""
     trainers = [league(*TRAIN, "--seed", seed, cwd=tmp_path, **PIPES) for seed in range(2)]
     store = wait_for(tmp_path / "runs", 2)
-    assert {run.run: status for run, status in runs(store)} == {"matrix-1": "running", "matrix-2": "running"}
+    assert {run.run: status for run, status in store.runs_with_status()} == {
+        "matrix-1": "running",
+        "matrix-2": "running",
+    }
     readers = [Process(poll, [time.time() + seconds], cwd=tmp_path, **PIPES) for _ in range(3)]
     looks = []
     for reader in readers:
@@ -83,7 +85,7 @@ def test_two_trainers_and_three_readers(seconds: float, tmp_path: Path) -> None:
     trainers[1].kill()
     trainers[1].communicate()
     other = ({"matrix-1", "matrix-2"} - {stopped}).pop()
-    assert {run.run: status for run, status in runs(store)} == {stopped: "stopped", other: "died"}
+    assert {run.run: status for run, status in store.runs_with_status()} == {stopped: "stopped", other: "died"}
     listed = run("runs", "--json", cwd=tmp_path).stdout
     assert {run["run"]: run["status"] for run in json.loads(listed)["runs"]} == {stopped: "stopped", other: "died"}
     for name in (stopped, other):
