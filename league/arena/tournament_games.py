@@ -59,7 +59,8 @@ class Played:
         if store is not None and rows is not None:
             with store.reading():
                 self._before = store.pair_counts(game_id, sampling=sampling_of(greedy))
-                self._lineages, self._meetings = store.lineages(game_id), store.meetings(game_id)
+                self._lineages = store.lineages(game_id)
+                self._meetings = {(a, b): games for a, b, games in store.select("meetings", game_id=game_id)}
             introduce(rows, meeting)
 
     @property

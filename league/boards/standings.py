@@ -236,7 +236,7 @@ def _read(store: Reader, game: str, game_id: str, run: str | None, sampling: Sam
         sampling=sampling,
         counts=store.pair_counts(game_id, sampling=sampling),
         lineages=store.lineages(game_id),
-        samplings=store.samplings(game_id),
+        samplings=dict(store.select("samplings", game_id=game_id)),
         snapshots={row.run: snapshots.get(row.run, []) for row in runs},
         champions={row.run: champions[row.run] for row in runs if row.run in champions},
         usual=None if sampling == "sample" and has_usual_prior else games_of(store, game_id, "sample"),

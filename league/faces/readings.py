@@ -21,7 +21,7 @@ from league.maths.payoffs import means_of
 from league.maths.record import Record
 from league.runtime.phases import phase
 from league.store.reading import Reader
-from league.store.rows import KeptMatch, LearnerRow, RunRow, now
+from league.store.rows import KeptMatch, LearnerRow, MetricPoint, RunRow, now
 from league.types import BOT_PREFIX
 
 POINTS = 160
@@ -60,7 +60,7 @@ def read(store: Reader, names: Sequence[str] = (), films: Films | None = None) -
     for game_id, own in by_game.items():
         facts = {row.run: _facts(store, row, status[row.run], learners.get(row.run)) for row in own}
         with store.reading():
-            met, kept = _records(store, game_id), store.kept_matches(game_id)
+            met, kept = _records(store, game_id), store.select_rows(KeptMatch, "kept_matches", game_id=game_id)
         board = leaderboard(store, game_id=game_id).boards[0]
         found = look(store, own, [game_id])
         games.append(_game(store, facts, board, met, kept, found, films))
@@ -96,9 +96,10 @@ def _wanted(
 
 def _facts(store: Reader, row: RunRow, status: str, learner: LearnerRow | None) -> RunFacts:
     with store.reading():
-        curves = store.metric_curves(row.run, POINTS)
-        snapshots, seats = store.snapshots(row.run), store.training_seats(row.run)
-        endings, terms, events = store.endings(row.run, POINTS // 8), store.reward_terms(row.run), store.events(row.run)
+        curves = store.select_rows(MetricPoint, "metric_curves", run=row.run, points=POINTS)
+        seats = {seat: Record(*counts) for seat, *counts in store.select("training_seats", run=row.run)}
+        endings = store.select("endings", run=row.run, points=POINTS // 8)
+        snapshots, terms, events = store.snapshots(row.run), store.reward_terms(row.run), store.events(row.run)
         scored = store.scores_over_steps(row.run, row.game_id)
     scores: dict[str, list[tuple[int, int, float]]] = {}
     for against, step, games, score in scored:

@@ -197,7 +197,7 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
     league = learners[0].league
     names = [row.run for row in runs]
     with store.one_at_a_time(), ExitStack() as locks:  # its learners' processes may begin it together
-        if any(store.is_taken(name) for name in {league, *names}):
+        if any(owner.identity.name in (league, *names) for owner in store.owners()):
             return False
         made: list[str] = []
         try:

@@ -141,7 +141,8 @@ def holdings(store: Store, run: str | None = None, keep: int = DEFAULT_KEEP) -> 
         raise UsageError(f"keep={keep}: the newest snapshot is always kept, so at least 1; pass another --keep")
     with store.reading():
         runs = store.runs() if run is None else [store.find_run(run)]
-        games = {game_id: store.agent_games(game_id) for game_id in dict.fromkeys(row.game_id for row in runs)}
+        ids = dict.fromkeys(row.game_id for row in runs)
+        games = {game_id: dict(store.select("agent_games", game_id=game_id)) for game_id in ids}
         return tuple(holding for row in runs for holding in _holdings(store, row, keep, games[row.game_id]))
 
 

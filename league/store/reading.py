@@ -23,9 +23,7 @@ from league.store.rows import (
     GameRow,
     GateRow,
     ImportRow,
-    KeptMatch,
     LearnerRow,
-    MetricPoint,
     ReplayRow,
     RewardTerm,
     RunRow,
@@ -114,10 +112,6 @@ class Reader(View):
         """The agents known in one game."""
         return self.select_rows(AgentRow, "agents", game_id=game_id)
 
-    def agent_games(self, game_id: str) -> dict[str, int]:
-        """Agent id -> the matches of either kind that it sat in, of one game."""
-        return dict(self.select("agent_games", game_id=game_id))
-
     def game(self, game_id: str) -> GameRow:
         """What is known of a game; only its id where no run, evaluation or tournament of it began here."""
         return next(iter(self.select_rows(GameRow, "game", game_id=game_id)), GameRow(game_id))
@@ -196,14 +190,6 @@ class Reader(View):
 
         return record((True, False)), record((True,)), record((False,))
 
-    def meetings(self, game_id: str) -> dict[tuple[str, str], int]:
-        """Evaluation rows of one game between each two agents (the lesser id first), repeated games included."""
-        return {(a, b): games for a, b, games in self.select("meetings", game_id=game_id)}
-
-    def samplings(self, game_id: str) -> dict[str, int]:
-        """Evaluation rows of one game in which a net played, by how it chose."""
-        return dict(self.select("samplings", game_id=game_id))
-
     def lineages(self, game_id: str) -> list[list[str]]:
         """Snapshots (agent ids) of one game, each trained from the one before, oldest first.
 
@@ -272,31 +258,15 @@ class Reader(View):
         first, second = agents or (None, None)
         return self.select_rows(ReplayRow, "replays", run=run, game_id=game_id, first=first, second=second, last=last)
 
-    def kept_matches(self, game_id: str) -> list[KeptMatch]:
-        """Of one game the newest match of each two agents that is kept whole, the newest first."""
-        return self.select_rows(KeptMatch, "kept_matches", game_id=game_id)
-
     def replay_content(self, run: str, kind: str, update: int, row: int, ordinal: int) -> str | None:
         """The text of a match that is kept whole; None where there is none of this key."""
         key = {"run": run, "kind": kind, "update": update, "row": row, "ordinal": ordinal}
         return next((content for (content,) in self.select("replay_content", **key)), None)
 
-    def metric_curves(self, run: str, points: int) -> list[MetricPoint]:
-        """A run's metrics over its steps, by name, each in at most `points` stretches of as many updates."""
-        return self.select_rows(MetricPoint, "metric_curves", run=run, points=points)
-
     def scores_over_steps(self, run: str, game_id: str) -> list[tuple[str, int, int, float]]:
         """What a run's snapshots scored against bots and its older snapshots: opponent, step, games, score a game."""
         found = self.select("alarm_forgetting", run=run, game_id=game_id, against=None)
         return [(against, step, games, score) for against, step, games, _, score in found]
-
-    def training_seats(self, run: str) -> dict[int, Record]:
-        """Seat -> what the learner of a run has won, drawn and lost from it in training."""
-        return {seat: Record(*counts) for seat, *counts in self.select("training_seats", run=run)}
-
-    def endings(self, run: str, points: int) -> list[tuple[int, str, int]]:
-        """How a run's training matches ended, in at most `points` stretches: the last update, the reason, matches."""
-        return self.select("endings", run=run, points=points)
 
     def training_games(self, run: str | None = None, game_id: str | None = None) -> dict[str, list[TrainingGame]]:
         """Run -> its training games in key order: of that run, or of each run of a game that has any."""

@@ -156,10 +156,6 @@ class Store(Reader):
         more = {name: getattr(run, name) for name in ("game", "game_id", "seed", "parent", "preset")}
         return self.identity("run", run.run, **more, learner=learner)
 
-    def is_taken(self, name: str) -> bool:
-        """Whether an owner of any kind has the name."""
-        return any(owner.identity.name == name for owner in self.owners())
-
     def mark_pruned(self, run: str, steps: Sequence[int]) -> None:
         """Writes that the files of a run's snapshots at `steps` are deleted; its lock must be held."""
         path = self.path / run / PRUNED
