@@ -92,6 +92,8 @@ class CheckedGames:
         """Games in `given`."""
         self._names: set[str] = set()
         """Those that were looked at."""
+        self._nobody: dict[tuple[str | None, str], str] = {}
+        """(Game id, name) that stands for no agent -> why."""
         con.execute(sql("make_given"))
         with batch_of(con, {"word": np.array([*RESULTS], object), "result": np.array([*RESULTS.values()])}):
             con.execute("CREATE OR REPLACE TEMP TABLE word AS FROM batch")
@@ -165,7 +167,8 @@ class CheckedGames:
                 found = self._find(game, name)
                 self.seated[game, found] = None
                 rows.append((game, name, found))
-            except ValueError:
+            except ValueError as error:
+                self._nobody[game, name] = str(error)
                 rows.append((game, name, None))
         self._insert("seat", rows)
 
@@ -219,14 +222,8 @@ class CheckedGames:
                 return f"game_id={quoted(_composed(fields['game_id']))} is not --game-id {self._wanted}; leave one out"
             case "game":
                 return "nothing tells the game; pass --game or --game-id, or add a column game_id"
-        seat = int(rule.removeprefix("agent"))
-        game_id = _composed(fields["game_id"] or "") or self._default
-        assert game_id is not None, "else that is told"
-        try:
-            self._find(game_id, seats[seat])
-        except ValueError as error:
-            return f"seat{seat}={quoted(seats[seat])} {error}"
-        raise AssertionError(f"{seats[seat]} is an agent")
+        seat, game_id = int(rule.removeprefix("agent")), _composed(fields["game_id"] or "") or self._default
+        return f"seat{seat}={quoted(seats[seat])} {self._nobody[game_id, seats[seat]]}"
 
     def _refuse_two_meanings(self) -> None:
         for line, column, value in self._run("two_meanings"):

@@ -9,6 +9,7 @@ import codecs
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -100,9 +101,7 @@ def answering() -> Iterator[tuple[dict[str, Any], Callable[[str], None], Callabl
 
     Its memory is bounded; the caller gets errors.
     """
-    with contextlib.suppress(ImportError, OSError, ValueError):  # there is no such limit on every system
-        import resource
-
+    with contextlib.suppress(OSError, ValueError):  # there is no such limit on every system
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
         limit = MAX_MEMORY if most == resource.RLIM_INFINITY else min(MAX_MEMORY, most)
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))

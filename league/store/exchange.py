@@ -349,7 +349,7 @@ def export_matches(
     column = "winner_seat" if has_two_meanings else "winner"
     rows = (_row(match, at, known, names, column) for match, at in matches)
     with new_file(path, "FILE") as draft, draft.open("x", encoding="utf-8", newline="") as out:
-        out.writelines(write(rows))
+        write(rows, out)
     return len(matches)
 
 

@@ -70,11 +70,9 @@ class Folder:
         self._agents: dict[tuple[str, str], AgentRow] = {}
         self._games: dict[str, GameRow] = {}
         self._take(read(Listing, path / LISTING) or Listing(segments={}))
-        self._is_changed = False
-        """Whether the listing is another one than the file."""
         self._status = read(Status, path / STATUS) or Status(updated_at=now())
-        self._is_noted = True
-        """Whether the status is written."""
+        self._written = self._listing(), self._status
+        """What the files have."""
         self._garbage: dict[str, float] = {}
         """Files that nothing named when the last state was saved -> since when."""
         self._next_flush, self._retry_seconds = 0.0, FLUSH_SECONDS
@@ -120,16 +118,12 @@ class Folder:
 
     def add_game(self, game: GameRow) -> None:
         """Notes what boards need to know of a game."""
-        game = replace(game, name=storable(game.name))
-        self._is_changed |= self._games.get(game.game_id) != game
-        self._games[game.game_id] = game
+        self._games[game.game_id] = replace(game, name=storable(game.name))
 
     def add_agent(self, agent: AgentRow) -> None:
         """Notes an agent that the owner plays with."""
         agent = replace(agent, agent_id=storable(agent.agent_id), name=storable(agent.name))
-        key = agent.game_id, agent.agent_id
-        self._is_changed |= self._agents.get(key) != agent
-        self._agents[key] = agent
+        self._agents[agent.game_id, agent.agent_id] = agent
 
     def knows(self, agent_id: str) -> bool:
         """Whether an agent was noted."""
@@ -138,7 +132,6 @@ class Folder:
     def add_segment(self, segment: Segment) -> None:
         """Lists a segment that was written already."""
         self._segments[segment.kind] = [*self._segments.get(segment.kind, ()), segment]
-        self._is_changed = True
 
     def place(self, segment: Segment, data: bytes) -> None:
         """Lists a segment of another process's folder (`taken`), whose bytes are a file of this one then."""
@@ -159,7 +152,7 @@ class Folder:
 
     def add_snapshot(self, snapshot: SnapshotRow) -> None:
         """Notes a snapshot, which is an agent named RUN@STEP from then on."""
-        self._snapshots[snapshot.step], self._is_changed = snapshot, True
+        self._snapshots[snapshot.step] = snapshot
 
     @property
     def snapshots(self) -> Sequence[SnapshotRow]:
@@ -190,7 +183,6 @@ class Folder:
         before = self._status
         changed = {name: value for name, value in given.items() if value is not None}
         self._status = before.model_copy(update={**changed, "updated_at": now()})
-        self._is_noted = False
         if (before.status, before.has_state) != (self._status.status, self._status.has_state):
             self._write_status()
 
@@ -220,7 +212,7 @@ class Folder:
         Returns:
             Whether nothing waits any more.
         """
-        if not (self.num_waiting or self._is_changed or not self._is_noted):
+        if not self.num_waiting and self._written == (self._listing(), self._status):
             return True
         if not (force or is_wanted or self.is_flush_due):
             return False
@@ -285,7 +277,7 @@ class Folder:
 
     def close(self) -> None:
         """Writes all that waits, durably and in as few segments as the next reader wants."""
-        if self.num_waiting or self._is_changed:
+        if self.num_waiting or self._written[0] != self._listing():
             self.prepare()
             self.commit()
 
@@ -331,7 +323,6 @@ class Folder:
         self._snapshots = {row.step: row for row in listing.snapshots}
         self._agents = {(row.game_id, row.agent_id): row for row in listing.agents}
         self._games = {row.game_id: row for row in listing.games}
-        self._is_changed = True
 
     def _listing(
         self, segments: Mapping[str, list[Segment]] | None = None, snapshots: Mapping[int, SnapshotRow] | None = None
@@ -350,15 +341,15 @@ class Folder:
             if rows:
                 self.add_segment(write_segment(self.path, kind, self._number(kind), list(rows.values())))
                 rows.clear()
-        if self._is_changed:
+        if self._written[0] != self._listing():
             self._write_listing()
-        if not self._is_noted:
+        if self._written[1] != self._status:
             self._write_status()
 
     def _write_listing(self) -> None:
-        write(self.path / LISTING, self._listing())
-        self._is_changed = False
+        write(self.path / LISTING, listing := self._listing())
+        self._written = listing, self._written[1]
 
     def _write_status(self) -> None:
         write(self.path / STATUS, self._status)
-        self._is_noted = True
+        self._written = self._written[0], self._status

@@ -145,24 +145,17 @@ def known_columns(*columns: str) -> tuple[str, ...]:
     return own
 
 
-def _write_jsonl(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for row in rows:
-        yield json.dumps(row, ensure_ascii=False) + "\n"
+def _write_jsonl(rows: Iterable[Mapping[str, Any]], out: TextIO) -> None:
+    out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _write_csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A row with a character that may part cells has all of its values quoted."""
-    buffer = io.StringIO(newline="")
+def _write_csv(rows: Iterable[Mapping[str, Any]], out: TextIO) -> None:
+    """All texts are quoted, since there may be a character in one that parts cells somewhere."""
     for number, row in enumerate(rows):
         if not number:
-            plain = csv.DictWriter(buffer, row, lineterminator="\n")
-            quoting = csv.DictWriter(buffer, row, lineterminator="\n", quoting=csv.QUOTE_ALL)
-            plain.writeheader()
-        has_parts = any(_PARTS.search(str(value)) for value in row.values())
-        (quoting if has_parts else plain).writerow(row)
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
+            writer = csv.DictWriter(out, row, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+            writer.writeheader()
+        writer.writerow(row)
 
 
 @dataclass(frozen=True)
@@ -171,7 +164,7 @@ class Format:
 
     read: Callable[[TextIO, dict[str, None]], Iterator[Found]]
     """Given the text, and what is to hold the columns that are none of ours."""
-    write: Callable[[Iterable[Mapping[str, Any]]], Iterator[str]]
+    write: Callable[[Iterable[Mapping[str, Any]], TextIO], None]
     leaves_out: bool = False
     """Whether a bad game is left out: a file of many people's games; a table was made by one program."""
 

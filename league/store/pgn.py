@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 from league.errors import quoted
 
@@ -131,7 +131,7 @@ def _key(token: re.Match[str]) -> str:
     return _NAMES.get(name.casefold(), name)
 
 
-def write_pgn(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def write_pgn(rows: Iterable[Mapping[str, Any]], out: TextIO) -> None:
     """Each game with the standard's seven tags first, then ours; no moves."""
     results = {"0": "1-0", "1": "0-1", "draw": "1/2-1/2"}
     for number, row in enumerate(rows, 1):
@@ -147,5 +147,5 @@ def write_pgn(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         tags |= {tag: str(row[column]) for tag, column in TAGS.items() if tag not in tags}
         for tag, value in tags.items():
             escaped = value.replace("\\", r"\\").replace('"', r"\"")
-            yield f'[{tag} "{escaped}"]\n'
-        yield f"\n{tags['Result']}\n\n"
+            out.write(f'[{tag} "{escaped}"]\n')
+        out.write(f"\n{tags['Result']}\n\n")

@@ -4,6 +4,7 @@ Each target is fuzzed by Hypothesis: some dozens of cases always, thousands in t
 """
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -298,7 +299,8 @@ def import_file(world: Path, draw: st.DataObject) -> None:
         changes = draw.draw(st.dictionaries(st.sampled_from(sorted(good)), values, max_size=2))
         rows.append(good | changes)
     try:
-        data = "".join(FORMATS[suffix].write(rows)).encode("utf-8", "surrogatepass")
+        FORMATS[suffix].write(rows, text := io.StringIO(newline=""))
+        data = text.getvalue().encode("utf-8", "surrogatepass")
     except (AttributeError, KeyError, TypeError):  # no such value can be written as PGN
         data = json.dumps(rows[0]).encode()
     path = world / f"drawn{suffix}"

@@ -528,7 +528,8 @@ def test_any_names_are_data(store: Filled, tmp_path: Path) -> None:
         file, back = tmp_path / f"in{suffix}", tmp_path / f"{game_id}{suffix}"
         row = {"game_id": game_id, "seat0": a, "seat1": b, "winner": 0, "seed": 1, "end_reason": "x", "steps": 1}
         row |= {"ticks": 1, "sampling": "sample", "kind": "evaluation", "played_at": "2026-01-01T00:00:00+00:00"}
-        file.write_text("".join(FORMATS[suffix].write([row])), encoding="utf-8", newline="")
+        with file.open("w", encoding="utf-8", newline="") as out:
+            FORMATS[suffix].write([row], out)
         try:
             import_matches(file, store=store.path)
         except UsageError as error:
