@@ -125,7 +125,7 @@ def new_folder(store: Store, name: str) -> Iterator[None]:
     """Makes the folder of a new owner, and holds its lock for as long as the context lasts.
 
     A folder that was made for an owner of that name which never began, as after a kill, is taken over: nobody holds
-    its lock then.
+    its lock then. Where none has begun by the end the folder goes, unless there is anything else in it.
 
     Raises:
         FolderTaken: something of that name is there.
@@ -149,14 +149,17 @@ def new_folder(store: Store, name: str) -> Iterator[None]:
             ) from None
         with suppress(OSError):  # what cannot go cannot be written either
             _empty(folder)
-        yield
+        try:
+            yield
+        finally:
+            _remove_unused(folder)
 
 
 @contextmanager
 def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
     """The row of a new run, called `wanted` or the next free `GAME-N`, whose folder is made and locked meanwhile.
 
-    A run that has written nothing by the end leaves no folder, and its name is free again. Raises as `new_folder`.
+    Raises as `new_folder`.
     """
     with ExitStack() as lock:
 
@@ -165,24 +168,7 @@ def claimed(store: Store, wanted: str | None, row: RunRow) -> Iterator[RunRow]:
             return True
 
         name, _ = first_free(wanted, row.game, begin)
-        try:
-            yield replace(row, run=name)
-        finally:
-            remove_folder(store, name)
-
-
-def remove_folder(store: Store, name: str) -> None:
-    """Removes what `new_folder` made for an owner that never began; a folder with anything else in it is left alone.
-
-    Its lock must be held, so that nobody takes the folder over meanwhile.
-    """
-    folder = store.path / name
-    with suppress(OSError):
-        if _is_unused(folder):
-            _empty(folder)
-            for path in sorted(filter(is_lock, folder.iterdir())):
-                path.unlink()
-            folder.rmdir()
+        yield replace(row, run=name)
 
 
 def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerRow]) -> bool:
@@ -217,7 +203,6 @@ def begin_runs(store: Store, runs: Sequence[RunRow], learners: Sequence[LearnerR
             for name in made:
                 with suppress(OSError):
                     (store.path / name / IDENTITY).unlink()
-                remove_folder(store, name)
             raise
     return True
 
@@ -279,6 +264,15 @@ def _empty(folder: Path) -> None:
             shutil.rmtree(path)
         elif not is_lock(path):
             path.unlink()
+
+
+def _remove_unused(folder: Path) -> None:
+    with suppress(OSError):
+        if _is_unused(folder):
+            _empty(folder)
+            for path in sorted(filter(is_lock, folder.iterdir())):
+                path.unlink()
+            folder.rmdir()
 
 
 def _taken(store: Store, name: str) -> FolderTaken:

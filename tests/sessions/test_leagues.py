@@ -358,7 +358,7 @@ def test_a_learner_killed_before_it_has_a_state_begins_again(
         "write_atomic": lambda *_: True,
     }[place]
     with monkeypatch.context() as patch:
-        patch.setattr(folders, "remove_folder", lambda *_: None)  # which a killed process does not come to
+        patch.setattr(folders, "_remove_unused", lambda *_: None)  # which a killed process does not come to
         patch.setattr(Path, "unlink", lambda *_, **__: None)
         kill(module, place, when, lambda: train(tmp_path, "run.total_steps=128"))
     assert (tmp_path / "L.main" / "run.json").exists() == (place != "new_folder")
