@@ -184,7 +184,7 @@ class Folder:
         changed = {name: value for name, value in given.items() if value is not None}
         self._status = before.model_copy(update={**changed, "updated_at": now()})
         if (before.status, before.has_state) != (self._status.status, self._status.has_state):
-            self._write_status()
+            self._write_files()
 
     def begin(self, identity: Identity, configured: Configured | None = None) -> None:
         """Makes the folder an owner's: its name is taken from then on."""
@@ -192,8 +192,8 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
         if configured is not None:
             self.configure(configured)
-            self._write_status()
-        self.flush(force=True)
+            self.note()
+        self._write()
         write(self.path / IDENTITY, identity)
 
     def configure(self, configured: Configured) -> None:
@@ -243,21 +243,18 @@ class Folder:
         ready: dict[str, list[Segment]] = {}
         for kind, segments in self._segments.items():
             first = self._covered.get(kind, 0)
-            if first >= len(segments):
-                ready[kind] = segments
-                continue
             total = sum(segment.rows for segment in segments[first:])
             while first and segments[first - 1].rows <= total and not self._damage(segments[first - 1]):
                 first -= 1
                 total += segments[first].rows
+            ready[kind] = segments
             if len(segments) - first > 1:
                 ready[kind] = [*segments[:first], merge(self.path, kind, self._number(kind), segments[first:])]
-            else:
+            elif first < len(segments):
                 sync_rows(self.path / ROWS / segments[-1].name)
-                ready[kind] = segments
         if any(ready.values()):
             sync_rows(self.path / ROWS)
-        self._ready = self._listing(ready, self._snapshots | {row.step: row for row in snapshots})
+        self._ready = self._listing(ready, snapshots)
         return self._ready.model_dump(mode="json")
 
     def commit(self, pinned: Iterable[str] = ()) -> None:
@@ -266,7 +263,7 @@ class Folder:
         pinned: names of segments that a kept state covers.
         """
         self._take(self._ready)
-        self._write_listing()
+        self._write_files()
         at = time.monotonic()
         unnamed = numbers(self.path).keys() - self._ready.names - set(pinned)
         for name, since in self._garbage.items():
@@ -324,12 +321,10 @@ class Folder:
         self._agents = {(row.game_id, row.agent_id): row for row in listing.agents}
         self._games = {row.game_id: row for row in listing.games}
 
-    def _listing(
-        self, segments: Mapping[str, list[Segment]] | None = None, snapshots: Mapping[int, SnapshotRow] | None = None
-    ) -> Listing:
+    def _listing(self, ready: Mapping[str, list[Segment]] | None = None, more: Iterable[SnapshotRow] = ()) -> Listing:
         return Listing(
-            segments={kind: tuple(found) for kind, found in (segments or self._segments).items()},
-            snapshots=tuple((snapshots or self._snapshots).values()),
+            segments={kind: tuple(found) for kind, found in (ready or self._segments).items()},
+            snapshots=tuple((self._snapshots | {row.step: row for row in more}).values()),
             agents=tuple(self._agents.values()),
             games=tuple(self._games.values()),
         )
@@ -341,15 +336,13 @@ class Folder:
             if rows:
                 self.add_segment(write_segment(self.path, kind, self._number(kind), list(rows.values())))
                 rows.clear()
-        if self._written[0] != self._listing():
-            self._write_listing()
-        if self._written[1] != self._status:
-            self._write_status()
+        self._write_files()
 
-    def _write_listing(self) -> None:
-        write(self.path / LISTING, listing := self._listing())
-        self._written = listing, self._written[1]
-
-    def _write_status(self) -> None:
-        write(self.path / STATUS, self._status)
-        self._written = self._written[0], self._status
+    def _write_files(self) -> None:
+        listing, before = self._listing(), self._written
+        if before[0] != listing:
+            write(self.path / LISTING, listing)
+            self._written = listing, before[1]
+        if before[1] != self._status:
+            write(self.path / STATUS, self._status)
+            self._written = listing, self._status
