@@ -133,14 +133,6 @@ def to_columns(row: Any, **more: Any) -> Columns:
     return {name: naive(value) if isinstance(value, datetime) else value for name, value in whole.items()}
 
 
-def replay_columns(match: MatchResult, columns: Columns) -> list[Columns]:
-    """The row of the replay that a match brings, its own being `columns`; none where it brings none."""
-    if not match.replay:
-        return []
-    key = {name: columns[name] for name in KINDS["replay"] if name != "content"}
-    return [key | {"content": match.replay}]
-
-
 def from_columns(kind: type[Row], columns: Sequence[str], values: Sequence[Any]) -> Row:
     """The row of class `kind` of which `columns` hold `values`; fields that have no column keep their default."""
     named = dict(zip(columns, values, strict=True))

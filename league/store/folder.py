@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from league.errors import StoreError
-from league.store.codec import KINDS, Columns, key_of, naive, replay_columns, storable, to_columns
+from league.store.codec import KINDS, Columns, key_of, naive, storable, to_columns
 from league.store.files import told
 from league.store.locks import LockLost, check_owned
 from league.store.owner import (
@@ -89,8 +89,8 @@ class Folder:
         for match in matches:
             columns = to_columns(match, finished_at=finished_at)
             self._add("match", columns)
-            for replay in replay_columns(match, columns):
-                self._add("replay", replay)
+            if match.replay:
+                self._add("replay", columns | {"content": match.replay})
 
     def add_metrics(
         self,

@@ -32,7 +32,7 @@ _NAMES = {tag.casefold(): tag for tag in TAGS}
 _TOKEN = re.compile(
     r"""(?P<tag>\[_*(?P<name>\w+)_+"(?P<value>(?:[^"\\\n]++|\\.)*+|.*?)"_*\]|\[_*(?P<begun>\w*).*)
     |(?P<comment>\{(?:[^}\n]++|\n(?!_*\n_*\[_*\w+_+".*"_*\]))*+(?P<end>\}?))
-    |(?P<gap>;.*|^_*%.*|\n_*(?=\n))
+    |(?P<gap>;.*|^_*%.*|(?:\n_*)+(?=\n))
     |(?P<moves>[^\[{;\n]+)""".replace("_", r"[^\S\n]"),
     re.MULTILINE | re.VERBOSE,
 )

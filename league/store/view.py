@@ -157,7 +157,7 @@ class View:
         scope = None if owner is None else only
         for kind in KINDS:
             if _names(statement, kind) and self._scopes.get(kind, "") != scope:
-                files = self._files(kind, self.path, self._shown if owner is None else [owner])
+                files = self._files(kind, self._shown if owner is None else [owner])
                 if self._made.get(kind) != files:
                     _make_view(self._con, kind, files)
                 self._made[kind], self._scopes[kind] = files, scope
@@ -167,7 +167,7 @@ class View:
     def apart(self) -> Iterator[Cursor]:
         """The same tables in a DuckDB of their own, which can reach nothing but the segments, nor be configured."""
         with self.reading(), contextlib.closing(duckdb.connect(config=_CONFIG)) as con:
-            files = self._build(con, self.path)
+            files = self._build(con)
             paths = {how(file): None for file in files for how in (quoted, pattern)}  # it looks at both
             con.execute(f"SET allowed_paths = [{', '.join(paths)}]; SET enable_external_access = false")
             if con.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
@@ -182,7 +182,7 @@ class View:
         with contextlib.suppress(StoreError, OSError), self.reading():
             try:
                 with contextlib.closing(duckdb.connect(str(draft), config=_CONFIG)) as con:
-                    self._build(con, self.path.absolute(), is_checked=False)
+                    self._build(con, is_checked=False)
                 os.replace(draft, path)
             finally:
                 with contextlib.suppress(OSError):
@@ -285,7 +285,7 @@ class View:
             self._tell(f"{path / LISTING}: it is gone: its rows are left out; put the file back from a copy")
         return owner
 
-    def _build(self, con: Cursor, folder: Path, *, is_checked: bool = True) -> list[str]:
+    def _build(self, con: Cursor, *, is_checked: bool = True) -> list[str]:
         """Makes all tables and views on another connection; the files that these read.
 
         is_checked: whether damaged segments are left out, for which all are read; else they are found when asked for.
@@ -294,16 +294,16 @@ class View:
         _fill(con, self._shown, {})
         found = []
         for kind in KINDS:
-            files = self._files(kind, folder, self._shown, is_checked=is_checked)
+            files = self._files(kind, self._shown, is_checked=is_checked)
             try:
                 _make_view(con, kind, files)
             except DatabaseError:  # of one that is damaged
-                files = self._files(kind, folder, self._shown)
+                files = self._files(kind, self._shown)
                 _make_view(con, kind, files)
             found += files
         return found
 
-    def _files(self, kind: str, folder: Path, owners: Sequence[Owner], *, is_checked: bool = True) -> list[str]:
+    def _files(self, kind: str, owners: Sequence[Owner], *, is_checked: bool = True) -> list[str]:
         """The segments of a kind that count and are whole, or are there."""
         listed: list[Listed] = [
             (owner.path / ROWS / segment.name, segment, name)
@@ -312,7 +312,7 @@ class View:
             for segment in owner.listing.segments.get(kind, ())
         ]
         if not is_checked:
-            return [str(folder / path.relative_to(self.path)) for path, *_ in listed if path.is_file()]
+            return [os.path.abspath(path) for path, *_ in listed if path.is_file()]
         new = [one for one in listed if _seen(*one[:2]) not in _checked]
         if new and not damage(*new):
             _checked.update((_seen(*one[:2]), "") for one in new)
@@ -323,7 +323,7 @@ class View:
             if wrong := _checked[key]:
                 self._tell(f"{wrong}; its {one[1].rows:,} rows are left out")
             else:
-                found.append(str(folder / one[0].relative_to(self.path)))
+                found.append(os.path.abspath(one[0]))
         return found
 
     def _tell(self, line: str) -> None:
