@@ -5,7 +5,6 @@ Those of them that the store has not got yet become evaluation rows.
 
 from __future__ import annotations
 
-import itertools
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,8 +16,8 @@ import numpy as np
 from league.errors import UsageError, plain, quoted
 from league.runtime.phases import advance
 from league.store.codec import KINDS, MAX_MATCH_SEED, encoded, naive, quoted_name
-from league.store.formats import READ, WINNERS, bad, format_of, name_problem, text_of
-from league.store.pgn import UNDECIDED, Found
+from league.store.formats import WINNERS, bad, format_of, name_problem, text_of
+from league.store.pgn import UNDECIDED
 from league.store.reading import LEAST_LISTED
 from league.store.rows import ImportRow
 from league.store.segments import batch_of
@@ -35,8 +34,6 @@ RESULTS = {
 UNREADABLE = "cannot be read"
 """Why a bad game is left out."""
 MAX_COUNT = 2**63 - 1
-PART = 50_000
-"""Rows of a file that are checked at once."""
 MAX_AGENTS = 20_000
 """Of one game: a board of so many takes a minute at worst (docs/ratings.md)."""
 Earlier = Literal["refuse", "replace", "keep"]
@@ -97,27 +94,15 @@ class CheckedGames:
         con.execute(sql("make_given"))
         with batch_of(con, {"word": np.array([*RESULTS], object), "result": np.array([*RESULTS.values()])}):
             con.execute("CREATE OR REPLACE TEMP TABLE word AS FROM batch")
-        found, num_lines = form.read(text_of(data, name), self.ignored), data.count(b"\n")
-        while part := list(itertools.islice(found, PART)):
-            self._make_part(part)
+        num_lines = data.count(b"\n")
+        for line in form.read(con, text_of(data, name), self.ignored):
             self._take_part()
-            advance("lines", part[-1][0], num_lines)
+            advance("lines", line, num_lines)
         self._refuse_two_meanings()
         if not self.count:
             self._refuse_none()
         self.is_listed = bool(self._run("is_listed", least=LEAST_LISTED)[0][0])
         """Whether one seat won every decided match, as in a list that names winners first."""
-
-    def _make_part(self, part: list[Found]) -> None:
-        """Makes the table `part` of rows that were read; a column that a row has not got is NULL."""
-        has = set().union(*(columns for _, _, columns in part))
-        arrays = {name: np.array([row.get(name) for _, _, row in part], object) for name in READ if name in has}
-        lines, problems = (np.array([row[i] for row in part], kind) for i, kind in enumerate((np.int64, object)))
-        of_rows = {"number": np.arange(len(part)), "line": lines, "problem": problems}
-        columns = ", ".join(f"{f'trim({name})' if name in has else 'NULL'}::VARCHAR AS {name}" for name in READ)
-        with batch_of(self._con, of_rows | arrays):
-            made = "CREATE OR REPLACE TEMP TABLE part AS SELECT number, line, problem::VARCHAR AS problem"
-            self._con.execute(f"{made}, {columns} FROM batch")
 
     def _take_part(self) -> None:
         """Adds the games of `part` to `given`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections import Counter
@@ -17,8 +18,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from league.errors import UsageError, quoted
 from league.store.pgn import TAGS, Found, read_pgn, write_pgn
+from league.store.segments import batch_of
+from league.store.segments import quoted as literal
+from league.store.sql import sql
+from league.store.view import Cursor
 from league.types import BOT_PREFIX
 
 WINNERS = ("winner", "winner_seat", "winner_name")
@@ -29,8 +36,14 @@ NEEDED = ("seat0", "seat1", "winner")
 OUTSIDE_PREFIX = "import:"
 """An agent that was only ever met in files has this and its name as its id."""
 MAX_NAME = 100
-_OBJECT = json.JSONDecoder(object_pairs_hook=tuple, parse_int=str)
-"""Gives an object as pairs, and a whole number as its digits."""
+PART = 50_000
+"""Lines, or games of PGN, that are read and checked at once."""
+Read = Callable[[Cursor, TextIO, dict[str, None]], Iterator[int]]
+"""(DuckDB, text, columns that are none of ours) -> the last line of each part of the file.
+
+Its rows are the table `part` then: each with a number that gives their order, the line on which it begins, and what is
+wrong with it, or its columns: NULL where the row has none, else without spaces around.
+"""
 _PREFIX = re.compile(f"^(?:{BOT_PREFIX}|{OUTSIDE_PREFIX})")
 _SEPARATORS = ",;\t"
 _PARTS = re.compile(r"[,;\t|]")
@@ -65,42 +78,63 @@ def text_of(data: bytes, name: str) -> TextIO:
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
 
 
-def _read_jsonl(text: TextIO, ignored: dict[str, None]) -> Iterator[Found]:
-    """One object a line."""
-    own, before = tuple[str, ...](), tuple[str, ...]()
-    for line, row in enumerate(text, 1):
-        if row.isspace():
-            continue
+def _read_jsonl(con: Cursor, text: TextIO, ignored: dict[str, None]) -> Iterator[int]:
+    """One object a line, which DuckDB takes apart."""
+    numbered = enumerate(text, 1)
+    while part := list(itertools.islice(numbered, PART)):
+        rows = [(line, row) for line, row in part if not row.isspace()]
+        arrays = {"line": np.array([x for x, _ in rows], np.int64), "text": np.array([x for _, x in rows], object)}
+        with batch_of(con, arrays):
+            con.execute(sql("make_objects"))
+        _take_objects(con, ignored)
+        yield part[-1][0]
+
+
+def _take_objects(con: Cursor, ignored: dict[str, None]) -> None:
+    """Makes `part` of the lines of `object`; the first whose keys are no match's, and those after it, are refused."""
+    spelt: dict[str, str] = {}
+    found = "SELECT keys, min(line) FROM object WHERE problem IS NULL GROUP BY keys ORDER BY 2"
+    for keys, line in con.execute(found).fetchall():
         try:
-            keys, values = _pairs(row)
-            if keys != before:
-                own, before = known_columns(*keys), keys
-                ignored |= {column.strip() or "(no name)": None for column in own if column not in READ}
-            found = dict(zip(own, values, strict=True))
-            if {*map(type, values)} != {str}:
-                found = {column: _said(column, value) for column, value in found.items() if column in READ}
-            yield line, None, found
+            own = known_columns(*keys)
         except ValueError as error:
-            yield line, str(error), {}
+            con.execute("UPDATE object SET problem = $why WHERE line >= $line", {"why": str(error), "line": line})
+            break
+        spelt |= {key: column for key, column in zip(keys, own, strict=True) if column in READ}
+        ignored |= {column.strip() or "(no name)": None for column in own if column not in READ}
+    paths = ", ".join(literal(f"/{key}") for key in spelt)
+    values: dict[str, list[str]] = {column: [] for column in READ}
+    problems = ["problem"]
+    for i, column in enumerate(spelt.values(), 1):
+        values[column].append(f"if(kind[{i}] = 'NULL', '', trim(said[{i}]))")
+        rule = f"'{column}=' || left(said[{i}], 40) || ' is neither text nor a whole number; correct it'"
+        problems.append(f"if(kind[{i}] NOT IN ('VARCHAR', 'UBIGINT', 'BIGINT', 'NULL'), {rule}, NULL)")
+    columns = ", ".join(f"coalesce({', '.join(['NULL::VARCHAR', *value])}) AS {name}" for name, value in values.items())
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE part AS WITH read AS MATERIALIZED (SELECT *,"
+        f" if(problem IS NULL, json_type(text, [{paths}]::VARCHAR[]), NULL) AS kind,"
+        f" if(problem IS NULL, json_extract_string(text, [{paths}]::VARCHAR[]), NULL) AS said FROM object)"
+        f" SELECT line AS number, line, coalesce({', '.join(problems)}) AS problem, {columns} FROM read"
+    )
 
 
-def _pairs(row: str) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The keys and the values of a JSON object."""
-    try:
-        said = _OBJECT.decode(row)
-        if "\\u" in row:
-            json.dumps(said, ensure_ascii=False).encode()  # no half of a letter
-        keys, values = zip(*said if isinstance(said, tuple) else (), strict=True)
-        return keys, values
-    except (ValueError, RecursionError):
-        problem = "no match as a JSON object of text that can be; put one on a line, with seat0, seat1 and winner"
-        raise ValueError(problem) from None
+def _by_rows(read: Callable[[TextIO, dict[str, None]], Iterator[Found]]) -> Read:
+    """A reader whose rows Python has made."""
 
+    def parts(con: Cursor, text: TextIO, ignored: dict[str, None]) -> Iterator[int]:
+        found = read(text, ignored)
+        while part := list(itertools.islice(found, PART)):
+            has = set().union(*(columns for _, _, columns in part))
+            arrays = {name: np.array([row.get(name) for _, _, row in part], object) for name in READ if name in has}
+            lines, problems = (np.array([row[i] for row in part], kind) for i, kind in enumerate((np.int64, object)))
+            of_rows = {"number": np.arange(len(part)), "line": lines, "problem": problems}
+            columns = ", ".join(f"{f'trim({name})' if name in has else 'NULL'}::VARCHAR AS {name}" for name in READ)
+            with batch_of(con, of_rows | arrays):
+                made = "CREATE OR REPLACE TEMP TABLE part AS SELECT number, line, problem::VARCHAR AS problem"
+                con.execute(f"{made}, {columns} FROM batch")
+            yield part[-1][0]
 
-def _said(column: str, value: object) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise ValueError(f"{column}={json.dumps(value)[:40]} is neither text nor a whole number; correct it")
+    return parts
 
 
 def _read_csv(text: TextIO, ignored: dict[str, None]) -> Iterator[Found]:
@@ -162,8 +196,7 @@ def _write_csv(rows: Iterable[Mapping[str, Any]], out: TextIO) -> None:
 class Format:
     """How a kind of file is read, and how written."""
 
-    read: Callable[[TextIO, dict[str, None]], Iterator[Found]]
-    """Given the text, and what is to hold the columns that are none of ours."""
+    read: Read
     write: Callable[[Iterable[Mapping[str, Any]], TextIO], None]
     leaves_out: bool = False
     """Whether a bad game is left out: a file of many people's games; a table was made by one program."""
@@ -171,8 +204,8 @@ class Format:
 
 FORMATS = {
     ".jsonl": Format(_read_jsonl, _write_jsonl),
-    ".csv": Format(_read_csv, _write_csv),
-    ".pgn": Format(lambda text, ignored: read_pgn(text.read()), write_pgn, leaves_out=True),
+    ".csv": Format(_by_rows(_read_csv), _write_csv),
+    ".pgn": Format(_by_rows(lambda text, ignored: read_pgn(text.read())), write_pgn, leaves_out=True),
 }
 
 

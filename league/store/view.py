@@ -280,8 +280,7 @@ class View:
             told = f"{error}: {path.name} is left out"
             self._tell(told if "; " in told else f"{told}; put the file back from a copy")
             return None
-        is_over = not is_held(path / LOCK) if owner.status is None else owner.status.status != "running"
-        if LISTING not in names and is_over and (path / ROWS).is_dir():
+        if LISTING not in names and (path / ROWS).is_dir() and _is_over(owner):
             self._tell(f"{path / LISTING}: it is gone: its rows are left out; put the file back from a copy")
         return owner
 
@@ -370,6 +369,11 @@ def _looks(folder: str) -> tuple[list[str], object]:
                 stat = entry.stat()
                 found.append((entry.name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return [name for name, *_ in found], tuple(found)
+
+
+def _is_over(owner: Owner) -> bool:
+    """Whether nobody writes rows there any more."""
+    return not is_held(owner.path / LOCK) if owner.status is None else owner.status.status != "running"
 
 
 def _has_begun(identity: Identity, begun: set[str]) -> bool:

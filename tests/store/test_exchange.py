@@ -24,7 +24,7 @@ from league.boards.naming import find_rated
 from league.boards.standings import leaderboard
 from league.cli import app
 from league.errors import LeagueError, StoreError, UsageError
-from league.store import checking, exchange, formats, pgn
+from league.store import exchange, formats, pgn
 from league.store.checking import CheckedGames
 from league.store.exchange import export_matches, import_matches
 from league.store.formats import FORMATS
@@ -346,7 +346,7 @@ def test_one_process_imports_a_content_at_a_time_and_a_killed_import_is_cleared(
 
 
 def test_the_first_bad_line_is_told_whoever_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are checked in the file's order, in any parts."""
+    """Lines that DuckDB takes apart and those that Python reads are checked in the order of the file, in any parts."""
     quoted, plain = '"a, x","b\ny",0,"p\n\nq"', "a,b,0,p"
     good = '{"seat0": "a", "seat1": "b", "winner": 0}'
     files = {
@@ -358,7 +358,7 @@ def test_the_first_bad_line_is_told_whoever_reads_it(tmp_path: Path, monkeypatch
         "b.jsonl": ("\n".join([good, "", good.replace("0}", "0;}"), good.replace("0}", "7}")]), "line 3: no match as"),
     }
     for batch in (1, 2, 50_000):
-        monkeypatch.setattr(checking, "PART", batch)
+        monkeypatch.setattr(formats, "PART", batch)
         for name, (text, words) in files.items():
             (tmp_path / name).write_text(text)
             with pytest.raises(UsageError, match=words):

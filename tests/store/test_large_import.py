@@ -36,7 +36,7 @@ def test_a_large_file_is_told_beforehand(tmp_path: Path, monkeypatch: pytest.Mon
     run = import_matches(file, game_id="g", store=tmp_path / "a", say=said.append).run
     assert not said
     monkeypatch.setattr(exchange, "LARGE", 50)
-    monkeypatch.setattr("league.store.checking.PART", 7)
+    monkeypatch.setattr("league.store.formats.PART", 7)
     import_matches(file, game_id="g", store=tmp_path / "b", say=said.append)
     assert len(said) == 1 and re.search(r"51 lines; importing them takes up to \d+ MiB of memory", said[0])
     found = [Store.open(tmp_path / name).matches(run, "evaluation") for name in ("a", "b")]

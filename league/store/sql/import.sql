@@ -1,3 +1,13 @@
+-- name: make_objects
+-- Makes `object` of the lines of `batch`: each with the keys of its JSON object, or what is wrong with it.
+CREATE OR REPLACE TEMP TABLE object AS
+SELECT
+    line,
+    text,
+    TRY(json_keys(text)) AS keys,
+    if(len(keys) > 0, NULL, 'no match as a JSON object of text that can be; put one on a line, with seat0, seat1 and winner') AS problem
+FROM (SELECT line, text::VARCHAR AS text FROM batch);
+
 -- name: make_given
 -- The tables of an import: its games, and what its names stand for that is not plain from themselves.
 CREATE OR REPLACE TEMP TABLE given (
