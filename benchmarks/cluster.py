@@ -28,7 +28,7 @@ from league.arena.agents import Where, play_pairings
 from league.arena.cluster import PARTS, PlayerActor
 from league.arena.entrants import enter
 from league.maths.scheduling import round_robin
-from league.runtime.process import import_path, python
+from league.runtime.interpreter import import_path, python
 from league.sessions.folders import begin_folder
 from league.store.folder import FLUSH_SECONDS, Folder
 from league.store.store import Store

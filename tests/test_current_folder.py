@@ -11,7 +11,7 @@ import pytest
 from league import evaluate, export, train
 from league.arena.agents import find_agent
 from league.envs import registry
-from league.runtime.process import python
+from league.runtime.interpreter import python
 from league.sessions.targets import layer_of
 from league.snapshots import io as snapshot_files
 from league.store.store import Store

@@ -18,7 +18,7 @@ from league import errors
 from league.envs.matches.row import MatchError
 from league.envs.workers.sharing import CLOSE, COMMAND, FAILED, REPLY, SOCKET, take
 from league.errors import CodeError, ConfigError, GuardError, LeagueError
-from league.runtime.process import python
+from league.runtime.interpreter import python
 
 DIED = "worker_died"
 """Kind of the event that is written down."""

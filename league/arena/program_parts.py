@@ -13,7 +13,7 @@ from league.envs.sources import MAX_LETTERS, GoneError, Located, What
 from league.errors import plain
 from league.play.programs import Program
 from league.runtime import sandbox
-from league.runtime.process import python
+from league.runtime.interpreter import python
 from league.runtime.sent import here, whole_words
 from league.snapshots.files import MANIFEST, WEIGHTS
 from league.types import Source

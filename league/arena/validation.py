@@ -30,7 +30,7 @@ from league.play.pairings import Contestant, Pairing
 from league.play.programs import Program, ProgramHost
 from league.play.summaries import check_games
 from league.runtime import sandbox
-from league.runtime.process import python
+from league.runtime.interpreter import python
 from league.snapshots.files import MANIFEST, MAX_MANIFEST_BYTES
 from league.snapshots.manifest import parse
 from league.types import BOT_PREFIX, SEATS, FloatArray, GameSpec, Mask, Origin

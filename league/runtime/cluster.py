@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from league import __version__
 from league.errors import StoreError, UsageError, one_line, quoted, remedy_of, shown
-from league.runtime.process import import_path
+from league.runtime.interpreter import import_path
 from league.runtime.sent import collected, here, modules_in, unpacked, whole_words
 from league.types.schema import is_program
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from league.errors import LeagueError, UsageError, one_line, quoted
-from league.runtime.process import python
+from league.runtime.interpreter import python
 
 FOLDER = "LEAGUE_RANKS"
 """In the environment of ranks that `launched` started: the folder by which they meet."""

@@ -31,7 +31,8 @@ from league.runtime.cluster import (
     nodes_of,
     nonce_in,
 )
-from league.runtime.process import python, settings_kept
+from league.runtime.interpreter import python
+from league.runtime.process import settings_kept
 from league.runtime.sent import collected
 from league.sessions.objectives import Measured, Say, trained
 from league.sessions.sweep_files import SweepSpace

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from league.errors import LeagueError, StoreError, UsageError, as_known
-from league.runtime.process import python
+from league.runtime.interpreter import python
 
 MAX_MEMORY = 4 * 2**30
 """Of the process, libraries and all: the engine's 1 GB, its rows as Python has them, and the same as text."""

@@ -26,12 +26,12 @@ def bits_of(*keys):
 def records_of(batch):
     """A copy of the matches' states (B,)."""
     blob = batch.get_state()
-    return unpack_state(blob, batch.num_rows, blob[16:32])
+    return unpack_state(blob, batch.num_rows, blob[8:24])
 
 
 def restore(batch, records):
     """Writes the matches' states; the options' hash is the batch's own."""
-    batch.set_state(pack_state(records, batch.get_state()[16:32]))
+    batch.set_state(pack_state(records, batch.get_state()[8:24]))
 
 
 def edit(batch, *, items=None, match=None, **fields):
