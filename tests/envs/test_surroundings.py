@@ -170,6 +170,7 @@ def write(folder: Path, place: str) -> Path:
 
 
 @pytest.mark.parametrize("place", cases("at_step", slow=PLACES))
+@pytest.mark.slow
 def test_relative_paths_lead_from_the_games_folder(place: str, user: Path) -> None:
     """Where the current folder has no such file; which folder is current changes for nobody else."""
     path = write(user, place)

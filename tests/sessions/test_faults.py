@@ -168,6 +168,7 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, undisturbed: tuple[dic
     check(tmp_path, list(range(1, number + 1, EVERY_NTH)), die, whole)
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_and_doubles_nothing(tmp_path: Path, undisturbed: tuple[dict[str, Any], int]) -> None:
     whole, number = undisturbed
     check(tmp_path, list(range(2, number + 1, EVERY_NTH)), refuse, whole)

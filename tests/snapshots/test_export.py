@@ -387,6 +387,7 @@ def test_fewer_bits_are_smaller_and_their_error_is_said(
     assert ids[0] == ids[1]
 
 
+@pytest.mark.slow
 def test_bf16_is_the_network_of_rounded_weights(made: dict[str, Path], tmp_path: Path) -> None:
     """To float32's rounding, since only what is stored is rounded, and not what is computed with it."""
     exporting.export(made["cards"], tmp_path / "small", "onnx", "bf16")

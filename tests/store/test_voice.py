@@ -312,6 +312,7 @@ def test_a_folder_that_goes_or_is_copied(store: Filled, said: list[str], tmp_pat
     assert numbers(Store.open(tmp_path / "other")) == [130, 0, 1]
 
 
+@pytest.mark.slow
 def test_commands_tell_it_once_and_quiet_ones_do_not(store: Filled, tmp_path: Path) -> None:
     """On stderr; the answer is that of the rows that are left, as JSON, too."""
     cut(store.path / "a/rows/match-000001.parquet")
