@@ -23,7 +23,7 @@ TURNS = ("to_act", "held")
 SHARE = 0.03
 """Of the time in which rollouts are played, the most that the check takes: it looks at as many steps as fit."""
 FIRST = 8
-"""Checks that are made first whatever time they take, so that what a short run finds hangs on no clock."""
+"""Checks that a run begins with, beyond `SHARE` too: what a short run finds does not depend on the clock."""
 
 
 class StrictMasks:

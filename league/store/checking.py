@@ -35,7 +35,7 @@ UNREADABLE = "cannot be read"
 """Why a bad game is left out."""
 MAX_COUNT = 2**63 - 1
 MAX_AGENTS = 20_000
-"""Of one game: a board of so many takes a minute at worst (docs/ratings.md)."""
+"""Of one game: a board with this number takes a minute at worst (docs/ratings.md)."""
 Earlier = Literal["refuse", "replace", "keep"]
 """What becomes of an earlier import of which a file has at least half of the games once more."""
 

@@ -239,7 +239,7 @@ def test_a_flaw_of_a_long_game_stops_a_training_with_a_file_to_replay(tmp_path: 
     assert found.differences and found.stepped is not None and found.step >= 90
 
 
-def test_the_first_checks_are_made_whatever_time_they_take(clock: Clock, monkeypatch: Any) -> None:
-    """What a short run finds hangs on no clock; from then on the check waits for its share of the time."""
+def test_the_first_checks_do_not_wait_for_time(clock: Clock, monkeypatch: Any) -> None:
+    """From then on the check waits for its share of the time."""
     monkeypatch.setattr(strict, "SHARE", 0.0)
     assert play(24, 200)[0] == {"checks": strict.FIRST, "late": 0, "row 0": strict.FIRST}
