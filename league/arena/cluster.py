@@ -18,6 +18,7 @@ from league.errors import CodeError, LeagueError
 from league.play.summaries import num_rows
 from league.runtime.cluster import (
     LOCAL,
+    RESTARTS,
     ClusterActor,
     Room,
     absolute,
@@ -25,6 +26,7 @@ from league.runtime.cluster import (
     files_of,
     last_line,
     need_store,
+    never_ran,
     nodes_of,
     nonce_in,
 )
@@ -85,16 +87,27 @@ def players(address: str, where: Where, meeting: Meeting) -> Iterator[PlayPairin
         files = ray.put(files_of(code))
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
-        pool = ActorPool([actor.remote(os.getcwd(), files, agents, told) for _ in range(max(1, cores))])
+
+        def made() -> Any:
+            return ActorPool([actor.remote(os.getcwd(), files, agents, told) for _ in range(max(1, cores))])
+
+        pool = made()
+
+        def answers(parts: Sequence[Pairings], *given: object) -> list[str]:
+            nonlocal pool
+            tries = RESTARTS
+            while True:
+                try:
+                    return list(pool.map(lambda one, part: one.play.remote(part, *given), parts))
+                except ray.exceptions.RayError as error:
+                    if not (tries and never_ran(error)):
+                        raise CodeError(f"on {address}: a node failed ({last_line(error)})") from None
+                tries, pool = tries - 1, made()
 
         def play(meeting: Meeting, pairings: Pairings, *, run: str, update: int, greedy: bool) -> list[MatchResult]:
             parts = [part for k in range(PARTS) if (part := pairings[k::PARTS])]
-            try:
-                texts = list(pool.map(lambda one, part: one.play.remote(part, run, update, greedy), parts))
-            except ray.exceptions.RayError as error:
-                raise CodeError(f"on {address}: a node failed ({last_line(error)})") from None
             found, first = list[MatchResult](), 0
-            for part, text in zip(parts, texts, strict=True):
+            for part, text in zip(parts, answers(parts, run, update, greedy), strict=True):
                 answer = json.loads(text)
                 if "error" in answer:
                     raise LeagueError(answer["error"])

@@ -18,7 +18,8 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,8 @@ CONNECT_SECONDS, PROBE_SECONDS = 5.0, 60.0
 """How long a cluster has to answer, and a node of it."""
 RESTARTS = 20
 """Of one actor that trains, after nodes or workers that went away."""
+_NEVER_RAN = "The actor never ran"
+"""In Ray's error where an actor's node or worker went away before the actor began: Ray starts that one no more."""
 SLACK = 1e-6
 """Of a sum of shares of a core."""
 
@@ -283,6 +286,44 @@ def _sum(rooms: Sequence[Room]) -> str:
 def size(room: Room) -> tuple[float, float]:
     """Sort key of what is placed: GPUs are rarer."""
     return room.gpus, room.cpus
+
+
+def never_ran(error: Exception) -> bool:
+    """Whether a new actor may do what this one did not begin."""
+    return _NEVER_RAN in str(error)
+
+
+class Calls:
+    """One call of an actor each, by name. An actor that Ray gave up before it ran is made again.
+
+    ray: connected.
+    begin: makes an actor and calls it, and returns both: an actor that nobody holds ends before it begins.
+    """
+
+    def __init__(self, ray: Any, begin: Mapping[str, Callable[[], tuple[Any, Any]]]) -> None:
+        self._ray, self._begin, self._tries = ray, begin, Counter[str]()
+        self._running = {name: each() for name, each in begin.items()}
+
+    @property
+    def running(self) -> list[str]:
+        """Names of those that have not ended."""
+        return list(self._running)
+
+    def ended(self, seconds: float) -> dict[str, Any]:
+        """What calls have answered by now, or within some seconds, each once; or the exception that ended one."""
+        found, names = dict[str, Any](), {task: name for name, (_, task) in self._running.items()}
+        for task in self._ray.wait(list(names), num_returns=1, timeout=seconds)[0]:
+            name = names[task]
+            try:
+                found[name] = self._ray.get(task)
+            except Exception as error:  # the worker died too often, or raised what is no error of ours
+                self._tries[name] += 1
+                if never_ran(error) and self._tries[name] <= RESTARTS:
+                    self._running[name] = self._begin[name]()
+                    continue
+                found[name] = error
+            del self._running[name]
+        return found
 
 
 class ClusterActor:

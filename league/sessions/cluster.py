@@ -23,6 +23,7 @@ from league.errors import LeagueError, StoreError, UsageError, command
 from league.pool import roster
 from league.runtime.cluster import (
     RESTARTS,
+    Calls,
     ClusterActor,
     Node,
     Room,
@@ -88,9 +89,12 @@ def train_on(call: Call) -> TrainResult:
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
             _send_guests(store, courier, [(row.run, configs.get(row.run, "")) for row in left])
             files = ray.put(files_of(code))
-            actors = {row.run: _actor(ray, row.run, _room(store, row), files) for row in left}
-            tasks = {run: x.train.remote(run, configs.get(run, ""), words, courier) for run, x in actors.items()}
-            ends |= _train(ray, store, tasks, callback)
+            begin = {
+                run: partial(_begin, ray, _room(store, row), files, run, configs.get(run, ""), words, courier)
+                for row in left
+                for run in [row.run]
+            }
+            ends |= _train(Calls(ray, begin), store, callback)
     results = [end for row in rows if (end := ends[row.run]) is not None]
     is_finished = all(result.status == "finished" for result in results)
     return LeagueResult(
@@ -123,9 +127,8 @@ def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainR
             seen = [row.run, *([played, *leagues] if target.is_own else [])]
             with _courier(ray, nodes, nonce, sorted(set(seen))) as courier:
                 _send_guests(store, courier, [(row.run, "")])
-                actor = _actor(ray, row.run, room, ray.put(files_of(code)))
-                task = actor.train.remote(row.run, "", words, courier)
-                end = _train(ray, store, {row.run: task}, callback)[row.run]
+                begin = partial(_begin, ray, room, ray.put(files_of(code)), row.run, "", words, courier)
+                end = _train(Calls(ray, {row.run: begin}), store, callback)[row.run]
     return session.conclude(SessionEnd((end,), end.signal))
 
 
@@ -232,32 +235,29 @@ class LearnerActor(ClusterActor):
         return json.dumps({"result": {name: x for name, x in asdict(result).items() if name != "store"}})
 
 
-def _train(ray: Any, store: Store, tasks: Mapping[str, Any], callback: Callbacks) -> dict[str, TrainResult]:
+def _train(calls: Calls, store: Store, callback: Callbacks) -> dict[str, TrainResult]:
     """Waits until all learners have ended, or have stopped; where each stands.
-
-    tasks: by run.
 
     Raises:
         LeagueError: one failed, and the others have been stopped.
     """
-    ends, failed, told_at = dict[str, dict[str, Any]](), "", 0.0
+    ends, failed, told_at, runs = dict[str, dict[str, Any]](), "", 0.0, calls.running
 
     def tell(number: int) -> None:
         callback.say("stopping all learners after their updates; press again to quit at once")
 
     with on_signal(tell) as received:
-        while waiting := {run: task for run, task in tasks.items() if run not in ends}:
-            for run in waiting if received or failed else ():  # at every look: who begins anew removes the file
+        while calls.running:
+            for run in calls.running if received or failed else ():  # at every look: who begins again removes the file
                 with contextlib.suppress(OSError):
                     (store.path / run / STOP).touch()
                     store.push()
-            done, _ = ray.wait(list(waiting.values()), num_returns=1, timeout=LOOK_SECONDS)
-            for run in [run for run, task in waiting.items() if task in done]:
-                ends[run] = _end(ray, tasks[run], run, store)
+            for run, answer in calls.ended(LOOK_SECONDS).items():
+                ends[run] = _end(answer, run, store)
                 failed = failed or ends[run].get("error", "")
             if time.monotonic() - told_at > TELL_SECONDS:
                 told_at = time.monotonic()
-                _tell(store, tasks, callback.say)
+                _tell(store, runs, callback.say)
         number = next(iter(received), 0)
     with contextlib.suppress(StoreError):  # the learners have sent all by themselves
         store.fetch()
@@ -284,24 +284,25 @@ def _courier(ray: Any, nodes: Sequence[Node], nonce: Path, names: Sequence[str])
             Store.open(nonce.parent).write_catalogue()
 
 
-def _actor(ray: Any, run: str, room: Room, files: Any) -> Any:
-    """Trains a run, again where its node goes away. Hold it: an actor that nobody holds ends before it begins.
+def _begin(ray: Any, room: Room, files: Any, run: str, *given: Any) -> tuple[Any, Any]:
+    """An actor that trains a run, again where its node goes away; and the call.
 
-    files: as of `ClusterActor`, where Ray has put them.
+    Args:
+        files: as of `ClusterActor`, where Ray has put them.
+        given: further arguments of `LearnerActor.train`.
     """
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}
     name = f"{run}-{secrets.token_hex(4)}"
-    actor = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
-    return actor.remote(os.getcwd(), files)
+    made = ray.remote(LearnerActor).options(num_cpus=room.cpus, num_gpus=room.gpus, name=name, **often)
+    actor = made.remote(os.getcwd(), files)
+    return actor, actor.train.remote(run, *given)
 
 
-def _end(ray: Any, task: Any, run: str, store: Store) -> dict[str, Any]:
+def _end(answer: Any, run: str, store: Store) -> dict[str, Any]:
     """What a learner's actor has answered, or `error`."""
-    try:
-        found: dict[str, Any] = json.loads(ray.get(task))
-    except Exception as error:  # its worker died too often, or raised what is no error of ours
-        again = command("resume", run, store=store.path)
-        return {"error": f"run={run}: {last_line(error)}; {again} goes on"}
+    if isinstance(answer, Exception):
+        return {"error": f"run={run}: {last_line(answer)}; {command('resume', run, store=store.path)} goes on"}
+    found: dict[str, Any] = json.loads(answer)
     return found
 
 

@@ -21,6 +21,7 @@ from league.errors import DEFAULT_STORE, LeagueError, StoreError, UsageError, co
 from league.maths.racing import is_worse
 from league.runtime.cluster import (
     RESTARTS,
+    Calls,
     ClusterActor,
     Room,
     absolute,
@@ -255,20 +256,21 @@ def _work_on(address: str, journal: Journal, file: Path, trials: int, jobs: int,
         need_store(nodes, journal.store)
         say(f"on {address}: {', '.join(node.name for node in nodes)}")
         often = {"max_restarts": RESTARTS, "max_task_retries": -1}
-        actor = ray.remote(SweepActor).options(num_cpus=room.cpus, num_gpus=room.gpus, **often)
+        made = ray.remote(SweepActor).options(num_cpus=room.cpus, num_gpus=room.gpus, **often)
         files = ray.put(collected(own) | files_of(absolute(train.env)))
-        actors = [actor.remote(os.getcwd(), files) for _ in range(jobs)]
-        waiting = tasks = [each.work.remote(path, trials, str(journal.store)) for each in actors]
-        judged = 0
-        while waiting:
-            waiting = ray.wait(waiting, num_returns=len(waiting), timeout=LOOK_SECONDS)[1]
+
+        def begin() -> tuple[Any, Any]:
+            actor = made.remote(os.getcwd(), files)
+            return actor, actor.work.remote(path, trials, str(journal.store))
+
+        calls, wrong, judged = Calls(ray, {str(job): begin for job in range(jobs)}), list[str](), 0
+        while calls.running:
+            for answer in calls.ended(LOOK_SECONDS).values():
+                is_lost = isinstance(answer, Exception)
+                wrong.append(f"on {address}: a node failed ({last_line(answer)})" if is_lost else answer)
             before, judged = judged, sum(trial.state.is_finished() for trial in journal.study.trials)
             if judged > before:
                 say(f"{judged} of {trials} settings are judged")
-        try:
-            wrong = ray.get(tasks)
-        except ray.exceptions.RayError as error:
-            wrong = [f"on {address}: a node failed ({last_line(error)})"]
     if bad := [text for text in wrong if text]:
         raise LeagueError(f"{bad[0]}; {command('sweep', file, '--on', address, store=journal.store)} goes on")
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -244,7 +245,7 @@ def test_a_new_store_in_which_another_process_writes_stays(tmp_path: Path) -> No
 
 
 def test_learners_are_asked_to_stop_again_at_every_look(tmp_path: Path) -> None:
-    """One that begins anew has taken away what asked it before."""
+    """One that begins again has taken away what asked it before."""
     seen, files = [], [tmp_path / run / STOP for run in ("b", "c")]
     for file in files:
         file.parent.mkdir()
@@ -255,11 +256,40 @@ def test_learners_are_asked_to_stop_again_at_every_look(tmp_path: Path) -> None:
             file.unlink(missing_ok=True)
 
     ends = {"a": '{"error": "failed"}', "b": '{"result": {}}', "c": '{"result": {"steps": 1}}'}
+    calls = cluster.Calls(_Fake(look), {run: partial(lambda text: (None, text), text) for run, text in ends.items()})
     store: Any = SimpleNamespace(path=tmp_path, find_run=lambda _: SimpleNamespace(steps=1))
     store.fetch = store.push = lambda: None
     with pytest.raises(LeagueError, match="failed"):
-        sessions._train(_Fake(look), store, ends, Callbacks(()))
+        sessions._train(calls, store, Callbacks(()))
     assert seen == [[False, False], [True, True], [False, True]]
+
+
+class Answer:
+    """An actor."""
+
+    def give(self, text: str) -> str:
+        return text
+
+
+def test_an_actor_that_never_ran_is_made_again(local: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a node goes away while it is made; one that fails as often as Ray starts actors again is an error."""
+    made = list[Any]()
+
+    def begin(text: str, kills: int) -> tuple[Any, Any]:
+        actor = ray.remote(Answer).options(num_cpus=0.1).remote()
+        made.append(text)
+        if made.count(text) <= kills:
+            ray.kill(actor)
+        return actor, actor.give.remote(text)
+
+    monkeypatch.setattr(cluster, "RESTARTS", 3)
+    kills = {"whole": 0, "twice": 2, "always": 99}
+    calls, found = cluster.Calls(ray, {x: partial(begin, x, kills[x]) for x in kills}), dict[str, Any]()
+    while calls.running:
+        found |= calls.ended(1.0)
+    assert found.pop("whole") == "whole" and found.pop("twice") == "twice"
+    assert cluster.never_ran(found["always"])
+    assert [made.count(text) for text in kills] == [1, 3, 4]
 
 
 @pytest.mark.slow
