@@ -297,9 +297,8 @@ class Trainer:
     def evaluate(self, *, newest: bool = False) -> dict[str, Summary]:
         """Lets the agent as it is now play games of its own against fixed opponents; nothing that is learned changes.
 
-        These are the game's bots, the first snapshot, and agents from elsewhere in the mix. Whoever plays is a
-        snapshot: one is taken where there is none of now, and does not join the pool. It plays once; asked again, what
-        it did then is returned.
+        These are the game's bots, the first snapshot, and agents from elsewhere in the mix. A snapshot plays: one is
+        taken where there is none of now, and does not join the pool. Asked again, what it did is returned.
 
         Args:
             newest: the newest snapshot plays instead, as in `league.train` while it goes on.
@@ -390,13 +389,10 @@ class Trainer:
             end: RunStatus = "failed"
             try:
                 if not self._is_broken:
-                    end = "finished" if training.is_finished else status
                     with self._acting(is_last=True):
                         custom_loop.settle(training, is_waiting=self._rollout is not None)
                         self._rollout = None
-            except BaseException:
-                end = "failed"
-                raise
+                    end = "finished" if training.is_finished else status
             finally:
                 self._result = self._session.end_alone(training.counters, end)
         if self._told:
@@ -423,7 +419,8 @@ class Trainer:
             raise UsageError(f"run={self.run}: {why}; go on with `league.Trainer.resume({self.run!r})` or {again}")
         custom_loop.need_same(training.run.policy, self._parameters)
         device, self._is_acting = training.run.device, True
-        with on_signal(self._note) as received:
+        line = "stopping after this update; press again to quit at once"
+        with on_signal(lambda number: training.run.callback.say(line)) as received:
             try:
                 with functions_kept(), chdir(self._folder), draws_kept():
                     randomness.set_state(self._generators, device)
@@ -440,9 +437,6 @@ class Trainer:
             number, self._told = self._told, 0
             self.save()
             custom_loop.end_as_by(number)
-
-    def _note(self, number: int) -> None:
-        self._training.run.callback.say("stopping after this update; press again to quit at once")
 
     def _need_no_rollout(self, phase: str) -> None:
         if self._rollout is not None and not self._is_broken:
