@@ -282,7 +282,8 @@ def as_known(error: BaseException) -> LeagueError | None:
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in words_of(error):  # as torch says it
         return LeagueError("too little memory; free some, raise `ulimit -v`, or ask for less at once")
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return LeagueError("the system makes no more threads; end other processes or raise `ulimit -u`, then try again")
+        limits = "end other processes or raise `ulimit -u` and `ulimit -v`"
+        return LeagueError(f"the system makes no more threads; {limits}, then try again")
     if not isinstance(error, OSError):
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames]

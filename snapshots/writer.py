@@ -40,7 +40,8 @@ class SnapshotWriter:
         job = _Job(frozen, write, self._jobs[-1] if self._jobs else None)
         self._jobs.append(job)
         self._drop()
-        job.start()
+        with suppress(RuntimeError):  # the system makes no more threads: `result` writes it then
+            job.start()
 
     def take_written(self, *, wait: bool) -> Manifest | None:
         """The manifest of the first snapshot that is on the disk since this was asked; None: there is no other.
@@ -93,7 +94,7 @@ class _Job(threading.Thread):
     def run(self) -> None:
         """In the thread."""
         if self._before is not None:
-            self._before.join()
+            self._before.wait()
             self._before = None
         with suppress(BaseException):  # whoever asks for the result meets it as that is tried again
             self._manifest = self._written()
@@ -103,9 +104,14 @@ class _Job(threading.Thread):
         """Whether the thread has done what it could."""
         return not self.is_alive()
 
+    def wait(self) -> None:
+        """Until the thread is over, where there is one."""
+        if self.ident is not None:
+            self.join()
+
     def result(self) -> Manifest:
         """What lies on the disk."""
-        self.join()
+        self.wait()
         if self._manifest is None:
             self._manifest = self._written()
         return self._manifest

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import safetensors.torch
@@ -262,6 +263,17 @@ def test_they_are_written_in_their_order_while_the_caller_goes_on(tmp_path: Path
     gates[0].set()
     assert steps(writer) == [0, 1, 2] == order and steps(writer) == []
     assert not [thread for thread in threading.enumerate() if thread.name == "snapshots"], "it ends with its work"
+
+
+def test_they_are_written_without_threads_where_the_system_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, given = SnapshotWriter(), [frozen(step) for step in range(2)]
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", mock.Mock(side_effect=RuntimeError("can't start new thread")))
+        for there in given:
+            writer.add(there, partial(io.write, tmp_path / str(there.manifest.step), there))
+    assert steps(writer, wait=False) == [0, 1]
 
 
 def test_a_disk_that_refuses_is_told_at_each_call_and_loses_nothing(
