@@ -17,6 +17,7 @@ from league.errors import DEFAULT_STORE, UsageError
 from league.runtime.process import settings_kept
 from league.store.store import Store
 from league.types import SEATS
+from league.types.arguments import unused
 from league.types.results import Result
 
 MOST_SHOWN = 2**25
@@ -94,6 +95,10 @@ def watch(
         StoreError, SnapshotError: as `evaluate`.
     """
     path = Path(out) if out is not None else None
+    if against is None or kept:
+        unused("the match was played before", seed=seed, greedy=greedy, kept=against is None and kept)
+    if path is not None and path.suffix == replays.SUFFIX:
+        unused(f"a {replays.SUFFIX} holds the whole match", start=start, seconds=seconds, boxes=boxes)
     where = Where(env, bots, policy, device, store, say)
     _need_there(a, against, where)
     if path is None:

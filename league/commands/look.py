@@ -53,7 +53,9 @@ def watch(
     """Play A against B once, or play a replay back, and draw it."""
     from league.arena.watching import watch
     from league.printing.answers import print_film
+    from league.types.arguments import unused
 
+    unused(f"B is {b}", against=b and against)
     shot = watch(
         agent,
         b if against is None else against,

@@ -21,6 +21,7 @@ from league.commands.options import (
 from league.commands.train import PANEL
 from league.errors import ConfigError, UsageError, nearest, quoted
 from league.printing import print_json, show
+from league.types.arguments import unused
 
 if TYPE_CHECKING:
     from league.config.models import Config
@@ -83,7 +84,9 @@ def settings(
     from league.config.written import written
 
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
-    run = what if section is None and what is not None else run
+    if section is None and what is not None:
+        unused(f"the run is {what}", run=run)
+        run = what
     if run is not None and run == what and not output.store.exists():
         words = f"is no section, and there is no store at {output.store} with a run of that name"
         raise UsageError(f"settings {quoted(run)}: {words}; known: {', '.join(SECTIONS)}")
@@ -109,8 +112,7 @@ def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
     """
     from league.config import of_run
 
-    if unused := [f"--{name}" for name, value in given.items() if value]:
-        raise UsageError(f"settings {run}: a run's are as they are; leave out {', '.join(unused)}")
+    unused(f"the settings of {run} are as they are", **given)
     return of_run(run, output.open().find_run(run).config)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,8 @@ def compare(
         check_games(games)
     if steps is not None:
         check_number("steps", steps, 1, MAX_COUNT, "steps of a run")
-    goal = RunObjective(kind=objective, against=tuple(against), **({} if games is None else {"games": games}))  # type: ignore[arg-type]
+    of_goal: dict[str, Any] = {"against": tuple(against), "games": None if objective == "rating" else games}
+    goal = RunObjective(kind=objective, **{name: value for name, value in of_goal.items() if value})  # type: ignore[arg-type]
     words, path = as_words(overrides), Path(store)
     numbers = tuple(range(seed, seed + seeds))
     with _files((a, b), path, env) as files:

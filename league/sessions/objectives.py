@@ -28,12 +28,17 @@ from league.sessions.settling import settle
 from league.store.store import Store
 from league.training.run import Callback
 from league.types import BOT_PREFIX, GameSpec
+from league.types.arguments import unused
 from league.types.schema import MAX_SEED, Count, FrozenModel
 
 MAX_FIRST_SEED = MAX_SEED - 1_000
 """Room is left for the seeds after it."""
 Say = Callable[[str], None]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+
+
+USED_BY = {"rating": (), "score": ("against", "games"), "nashconv": (), "exploitability": ("games", "steps")}
+"""Kind of an objective -> the fields of `RunObjective` that it reads."""
 
 
 class Recipe(FrozenModel):
@@ -119,8 +124,8 @@ class RunObjective(FrozenModel):
         where, game = f"objective {self.kind}", config.env
         if self.kind == "score" and not self.against:
             raise UsageError(f"{where}: it names no opponents; give some, such as bot:{next(iter(spec.bots), 'NAME')}")
-        if self.kind != "score" and self.against:
-            raise UsageError(f"{where}: against={list(self.against)} are the opponents of a score; leave them out")
+        idle = {name: getattr(self, name) for name in self.model_fields_set - {"kind", *USED_BY[self.kind]}}
+        unused(f"it has no effect on {where}", **idle)
         if self.kind == "rating" and not spec.bots:
             raise UsageError(
                 f"{where}: {game.name} has no bots that put all runs on one scale; take score against agents"

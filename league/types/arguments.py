@@ -84,6 +84,17 @@ def door(function: Callable[..., Any]) -> Callable[..., Any]:
     return typed(functions_kept()(draws_kept()(function)))
 
 
+def unused(why: str, **given: Any) -> None:
+    """Refuses what is given where it has no effect, and says why. None, False, 0 and what is empty are not given.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"{name}={shown(value)}: {why}; leave it out")
+
+
 @contextmanager
 def _usual_torch() -> Iterator[None]:
     """Within it torch makes float32 on a CPU by default, as all networks are, and records gradients; then again what
