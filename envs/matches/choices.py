@@ -36,6 +36,8 @@ class Choices:
             ValueError: it is of another form, empty, or names an action that is not there.
         """
         try:
+            if hasattr(legal, "__next__"):
+                raise TypeError  # it can be read but once
             key = self._key(legal)
             known = self._known.get(key)
         except TypeError:

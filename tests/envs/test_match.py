@@ -256,6 +256,7 @@ BAD_PLAY: list[tuple[dict[str, Any], str]] = [
     (lawful([0, 3]), "legal gave .*, of which 3 is no action"),
     (lawful([True, False, True]), "legal gave .*, a mask"),
     (lawful(2), "legal gave 2; it must be"),
+    ({"legal": lambda self, seat: (x for x in (0, 1))}, "legal gave <generator .*; it must be a list"),
     (lawful([0.5]), "legal gave .*; it must be"),
     (lawful("01"), r"legal gave \['0', '1'\]; it must be"),
     (stepped(lambda match: match.end(2)), r"end\(winner=2\): must be"),
