@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,9 +97,9 @@ def sync_rows(path: Path) -> None:
         sync(path)
 
 
-def numbers(folder: Path) -> dict[str, tuple[str, int]]:
-    """Name of each segment's file -> its kind and number, whether or not it counts."""
-    found = (_NAME.fullmatch(path.name) for path in sorted((folder / ROWS).glob("*.parquet")))
+def numbers(folder: Path, listed: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
+    """Name of each segment's file, and of those listed, which may be gone -> its kind and number."""
+    found = map(_NAME.fullmatch, {path.name for path in (folder / ROWS).glob("*.parquet")} | {*listed})
     return {match[0]: (match[1], int(match[2])) for match in found if match}
 
 
