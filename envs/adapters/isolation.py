@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import random
@@ -48,7 +49,7 @@ def silent() -> Iterator[None]:
             kept[stream] = os.dup(stream)
         os.dup2(nowhere, stream)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stdout(_nowhere()), contextlib.redirect_stderr(_nowhere("stderr")):
             yield
     finally:
         sys.unraisablehook, threading.excepthook = hooks
@@ -103,7 +104,7 @@ class Apart:
         outer: list[Any] = []
         if not self._shown:
             outer += [sys.stdout, sys.stderr]
-            sys.stdout, sys.stderr = _Nowhere(sys.stdout), _Nowhere(sys.stderr)
+            sys.stdout, sys.stderr = _nowhere(), _nowhere("stderr")
         if self._drawn.random:
             outer.append(random.getstate())
             random.setstate(self._random)
@@ -130,8 +131,8 @@ class Apart:
 class _Nowhere(io.TextIOBase):
     """A stream that swallows what this thread writes; other threads write as ever."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._thread = stream, threading.get_ident()
+    def __init__(self, stream: TextIO, thread: int) -> None:
+        self._stream, self._thread = stream, thread
 
     def write(self, text: str) -> int:
         return len(text) if threading.get_ident() == self._thread else self._stream.write(text)
@@ -139,3 +140,13 @@ class _Nowhere(io.TextIOBase):
     def flush(self) -> None:
         if threading.get_ident() != self._thread:
             self._stream.flush()
+
+
+def _nowhere(name: str = "stdout") -> TextIO:
+    return _kept(getattr(sys, name), threading.get_ident())
+
+
+@functools.cache
+def _kept(stream: TextIO, thread: int) -> Any:
+    """For good: Python crashes where the stream goes that `print` of another thread has just taken out of `sys`."""
+    return _Nowhere(stream, thread)
