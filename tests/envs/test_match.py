@@ -255,6 +255,7 @@ BAD_PLAY: list[tuple[dict[str, Any], str]] = [
     (lawful([]), "legal gave no action"),
     (lawful([0, 3]), "legal gave .*, of which 3 is no action"),
     (lawful([True, False, True]), "legal gave .*, a mask"),
+    (lawful([1, 0, 1]), "legal gave .*, one twice, as in a mask; it must be a list"),
     (lawful(2), "legal gave 2; it must be"),
     ({"legal": lambda self, seat: (x for x in (0, 1))}, "legal gave <generator .*; it must be a list"),
     (lawful([0.5]), "legal gave .*; it must be"),
