@@ -21,7 +21,6 @@ from league.commands.options import (
 from league.commands.train import PANEL
 from league.errors import ConfigError, UsageError, nearest, quoted
 from league.printing import print_json, show
-from league.types.arguments import unused
 
 if TYPE_CHECKING:
     from league.config.models import Config
@@ -82,6 +81,7 @@ def settings(
     from league.config import to_json
     from league.config.models import SECTIONS
     from league.config.written import written
+    from league.types.arguments import unused
 
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
     if section is None and what is not None:
@@ -111,6 +111,7 @@ def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
         UsageError: there is no such run, or the call says what settings it should have.
     """
     from league.config import of_run
+    from league.types.arguments import unused
 
     unused(f"the settings of {run} are as they are", **given)
     return of_run(run, output.open().find_run(run).config)

@@ -124,7 +124,7 @@ class RunObjective(FrozenModel):
         where, game = f"objective {self.kind}", config.env
         if self.kind == "score" and not self.against:
             raise UsageError(f"{where}: it names no opponents; give some, such as bot:{next(iter(spec.bots), 'NAME')}")
-        idle = {name: getattr(self, name) for name in self.model_fields_set - {"kind", *USED_BY[self.kind]}}
+        idle = {name: getattr(self, name) for name in sorted(self.model_fields_set - {"kind", *USED_BY[self.kind]})}
         unused(f"it has no effect on {where}", **idle)
         if self.kind == "rating" and not spec.bots:
             raise UsageError(

@@ -315,7 +315,7 @@ class Folder:
 
     def _take(self, listing: Listing) -> None:
         self._segments = {kind: list(segments) for kind, segments in listing.segments.items()}
-        there = numbers(self.path, listing.names).values()
+        there = numbers(self.path, sorted(listing.names)).values()
         self._numbers = dict(sorted({*self._numbers.items(), *there}))
         self._covered = {kind: len(segments) for kind, segments in self._segments.items()}
         """Kind -> its first segments, those that the last saved state covers."""

@@ -99,7 +99,7 @@ def sync_rows(path: Path) -> None:
 
 def numbers(folder: Path, listed: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """Name of each segment's file, and of those listed, which may be gone -> its kind and number."""
-    found = map(_NAME.fullmatch, {path.name for path in (folder / ROWS).glob("*.parquet")} | {*listed})
+    found = map(_NAME.fullmatch, [*listed, *(path.name for path in sorted((folder / ROWS).glob("*.parquet")))])
     return {match[0]: (match[1], int(match[2])) for match in found if match}
 
 

@@ -279,7 +279,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "defaults": ("class Options(Options):\n    size: int = 'many'\n", r"Options do not hold: env\.size='many'"),
     "shared": ("class Options(Options):\n    rows: int = 3\n", r"its option rows is a setting of \[env\], too"),
     "checked": (
-        "from pydantic import ConfigDict\nclass Options(Options):\n    model_config = ConfigDict(validate_default=True)\n    size: int = 'big'\n",
+        "class Options(Options):\n    model_config = {'validate_default': True}\n    size: int = 'big'\n",
         r"env\.size='big'",
     ),
     "needed": ("class Options(Options):\n    size: int\n", r"Options do not hold: env\.size"),

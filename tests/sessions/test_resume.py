@@ -213,7 +213,7 @@ def test_a_lost_state_changes_nothing(kind: str, copied: Path) -> None:
 def test_a_lost_listing_is_named(copied: Path) -> None:
     """Not the snapshots that it lists, whose files are there."""
     (copied / "stopped" / "segments.json").unlink()
-    with pytest.raises(SnapshotError, match=r"segments\.json: it is gone.* put the file back from a copy, then `league r"):
+    with pytest.raises(SnapshotError, match=r"segments\.json: it is gone.* from a copy, then `league resume"):
         league.resume("stopped", store=copied)
 
 
