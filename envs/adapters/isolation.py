@@ -41,7 +41,7 @@ def silent() -> Iterator[None]:
         return
     sys.stdout.flush()
     sys.stderr.flush()
-    kept, nowhere = {}, os.open(os.devnull, os.O_WRONLY)
+    kept, nowhere, me = {}, os.open(os.devnull, os.O_WRONLY), threading.get_ident()
     hooks = sys.unraisablehook, threading.excepthook
     sys.unraisablehook, threading.excepthook = lambda found: None, lambda found: None
     for stream in (1, 2):
@@ -49,7 +49,7 @@ def silent() -> Iterator[None]:
             kept[stream] = os.dup(stream)
         os.dup2(nowhere, stream)
     try:
-        with contextlib.redirect_stdout(_nowhere()), contextlib.redirect_stderr(_nowhere("stderr")):
+        with contextlib.redirect_stdout(_nowhere(sys.stdout, me)), contextlib.redirect_stderr(_nowhere(sys.stderr, me)):
             yield
     finally:
         sys.unraisablehook, threading.excepthook = hooks
@@ -104,7 +104,7 @@ class Apart:
         outer: list[Any] = []
         if not self._shown:
             outer += [sys.stdout, sys.stderr]
-            sys.stdout, sys.stderr = _nowhere(), _nowhere("stderr")
+            sys.stdout, sys.stderr = (_nowhere(stream, threading.get_ident()) for stream in outer)
         if self._drawn.random:
             outer.append(random.getstate())
             random.setstate(self._random)
@@ -142,11 +142,5 @@ class _Nowhere(io.TextIOBase):
             self._stream.flush()
 
 
-def _nowhere(name: str = "stdout") -> TextIO:
-    return _kept(getattr(sys, name), threading.get_ident())
-
-
-@functools.cache
-def _kept(stream: TextIO, thread: int) -> Any:
-    """For good: Python crashes where the stream goes that `print` of another thread has just taken out of `sys`."""
-    return _Nowhere(stream, thread)
+_nowhere: Any = functools.cache(_Nowhere)
+"""One for each stream and thread, kept: Python crashes where a stream goes that a thread's `print` still writes to."""

@@ -13,11 +13,10 @@ from league.arena.agents import Meeting, Where, check_seed, find_agent
 from league.arena.bouts import Bout, play_out
 from league.arena.frames import Course, Insights, course_of, insights_of
 from league.arena.replays import Playback, Replay
-from league.errors import DEFAULT_STORE, UsageError
+from league.errors import DEFAULT_STORE, UsageError, unused
 from league.runtime.process import settings_kept
 from league.store.store import Store
 from league.types import SEATS
-from league.types.arguments import unused
 from league.types.results import Result
 
 MOST_SHOWN = 2**25

@@ -22,7 +22,7 @@ from league.commands.options import (
     option,
     subcommand,
 )
-from league.errors import UsageError, next_step
+from league.errors import UsageError, next_step, unused
 from league.printing import print_json, put
 
 PANEL = "Look"
@@ -53,7 +53,6 @@ def watch(
     """Play A against B once, or play a replay back, and draw it."""
     from league.arena.watching import watch
     from league.printing.answers import print_film
-    from league.types.arguments import unused
 
     unused(f"B is {b}", against=b and against)
     shot = watch(

@@ -99,8 +99,7 @@ def _unbundled(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _in_utf8(value: Any) -> Any:
-    """Words as their bytes say in UTF-8, also where the locale lacks letters of them; names of files stay, without `~`,
-    which a shell leaves in `--store=~/runs`.
+    """Words as their bytes say in UTF-8, also where the locale lacks letters of them; names of files stay, but for `~`.
 
     Raises:
         UsageError: they are not UTF-8.

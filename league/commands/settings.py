@@ -19,7 +19,7 @@ from league.commands.options import (
     subcommand,
 )
 from league.commands.train import PANEL
-from league.errors import ConfigError, UsageError, nearest, quoted
+from league.errors import ConfigError, UsageError, nearest, quoted, unused
 from league.printing import print_json, show
 
 if TYPE_CHECKING:
@@ -81,12 +81,10 @@ def settings(
     from league.config import to_json
     from league.config.models import SECTIONS
     from league.config.written import written
-    from league.types.arguments import unused
 
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
-    if section is None and what is not None:
-        unused(f"the run is {what}", run=run)
-        run = what
+    unused(f"the run is {what}", run=section is None and what and run)
+    run = what if section is None and what is not None else run
     if run is not None and run == what and not output.store.exists():
         words = f"is no section, and there is no store at {output.store} with a run of that name"
         raise UsageError(f"settings {quoted(run)}: {words}; known: {', '.join(SECTIONS)}")
@@ -111,7 +109,6 @@ def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
         UsageError: there is no such run, or the call says what settings it should have.
     """
     from league.config import of_run
-    from league.types.arguments import unused
 
     unused(f"the settings of {run} are as they are", **given)
     return of_run(run, output.open().find_run(run).config)

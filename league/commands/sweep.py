@@ -44,12 +44,10 @@ def sweep(
     from league.sessions.sweep_results import write_best
     from league.sessions.sweeps import read_sweep, sweep
     from league.store.files import check_new
-    from league.types.arguments import unused
 
     if best is not None:
         check_new(best, "--best")
     if show:
-        unused("--show tries nothing", trials=trials != 30 and trials, jobs=jobs != 1 and jobs, on=on)
         result = read_sweep(file, output.store)
     else:
         result = sweep(file, trials, jobs=jobs, on=on, store=output.store, say=None if output.quiet else output.say)

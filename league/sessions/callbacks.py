@@ -173,7 +173,6 @@ def callbacks_of(callback: Callback | Sequence[Callback] | None) -> Callbacks:
 
 def _methods(callback: object) -> list[str]:
     """The methods of a `Callback` that an object has, of a subclass those that it overrides."""
-    known = {name: method for name, method in vars(Callback).items() if name[0] != "_"}
-    found = {name: getattr(callback, name, None) for name in known}
-    is_own = type(callback) is not Callback
-    return [x for x in known if callable(found[x]) and not (is_own and getattr(found[x], "__func__", 0) is known[x])]
+    found = {name: getattr(callback, name, None) for name in vars(Callback) if name[0] != "_"}
+    usual = {} if type(callback) is Callback else vars(Callback)
+    return [x for x, has in found.items() if callable(has) and getattr(has, "__func__", 0) is not usual.get(x)]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -117,8 +116,8 @@ def compare(
         check_games(games)
     if steps is not None:
         check_number("steps", steps, 1, MAX_COUNT, "steps of a run")
-    of_goal: dict[str, Any] = {"against": tuple(against), "games": None if objective == "rating" else games}
-    goal = RunObjective(kind=objective, **{name: value for name, value in of_goal.items() if value})  # type: ignore[arg-type]
+    of_goal = {} if games is None or objective == "rating" else {"games": games}
+    goal = RunObjective(kind=objective, against=tuple(against), **of_goal)  # type: ignore[arg-type]
     words, path = as_words(overrides), Path(store)
     numbers = tuple(range(seed, seed + seeds))
     with _files((a, b), path, env) as files:

@@ -34,15 +34,13 @@ from league.store.files import check_new
 from league.store.store import Store
 from league.training.cloning import Cloning
 from league.types import RUN_NAME, GameSpec, Policy
-from league.types.arguments import unused
 from league.types.results import Result
 from league.types.schema import MAX_COUNT, check_number
 
 HELD_OUT = 0.1
 """Share of the matches that are held out."""
 EPOCHS = 50
-GAMES = 200
-"""The most passes, and games of each two agents, where a call does not say."""
+"""The most passes, where a call does not say."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +85,7 @@ def imitate(
     demonstrations: str | Sequence[str] | Mapping[str, Any],
     out: str | Path,
     *,
-    games: int = GAMES,
+    games: int = 200,
     epochs: int = EPOCHS,
     seed: int = 0,
     agent: str | None = None,
@@ -226,9 +224,7 @@ def _gathered(demonstrations: str | Sequence[str] | Mapping[str, Any], wanted: W
         if not own:
             raise UsageError(f"{name}: has no decision of {wanted.spec.name}; name other demonstrations by --from")
         found += [replace(each, match=f"{name} {each.match}") for each in own]
-    if not agents:
-        unused("no agent is named that plays now", games=wanted.games != GAMES and wanted.games)
-    else:
+    if agents:
         opened = store_for(wanted.store, *agents, say=wanted.say)
         sides = {side.agent_id: side for side in (find_agent(opened, name) for name in agents)}
         meeting = gather(opened, tuple(sides.values()), None, "cpu", wanted.say, wanted.given, wanted.game)

@@ -20,7 +20,7 @@ from league.boards.rating import rate_counts
 from league.config.models import Config, SomeGames
 from league.config.written import toml
 from league.envs import registry
-from league.errors import UsageError, nearest
+from league.errors import UsageError, nearest, unused
 from league.maths.means import Z95
 from league.sessions.app import resume, train
 from league.sessions.exploitability import Exploit
@@ -28,17 +28,14 @@ from league.sessions.settling import settle
 from league.store.store import Store
 from league.training.run import Callback
 from league.types import BOT_PREFIX, GameSpec
-from league.types.arguments import unused
 from league.types.schema import MAX_SEED, Count, FrozenModel
 
 MAX_FIRST_SEED = MAX_SEED - 1_000
 """Room is left for the seeds after it."""
-Say = Callable[[str], None]
-Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
-
-
 USED_BY = {"rating": (), "score": ("against", "games"), "nashconv": (), "exploitability": ("games", "steps")}
 """Kind of an objective -> the fields of `RunObjective` that it reads."""
+Say = Callable[[str], None]
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
 
 
 class Recipe(FrozenModel):

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 from league.errors import LeagueError, UsageError, as_known, quoted, shown
@@ -85,17 +86,6 @@ def door(function: Callable[..., Any]) -> Callable[..., Any]:
     return typed(functions_kept()(draws_kept()(function)))
 
 
-def unused(why: str, **given: Any) -> None:
-    """Refuses what is given where it has no effect, and says why. None, False, 0 and what is empty are not given.
-
-    Raises:
-        UsageError: one of them is given.
-    """
-    for name, value in given.items():
-        if value:
-            raise UsageError(f"{name}={shown(value)}: {why}; leave it out")
-
-
 @contextmanager
 def _usual_torch() -> Iterator[None]:
     """Within it torch makes float32 on a CPU by default, as all networks are, and records gradients; then again what
@@ -125,7 +115,7 @@ def _checked(name: str, value: Any, kinds: Sequence[str]) -> Any:
         words = " or ".join(dict.fromkeys(KINDS[kind][0] for kind in kinds))
         text = quoted(value) if isinstance(value, str) else shown(value)
         raise UsageError(f"{name}={text}: must be {words}; pass another {name}")
-    if not isinstance(value, str | os.PathLike):
+    if not isinstance(value, str | Path):
         kind = next((kind for kind in (bool, int, float) if KINDS[kind.__name__][1](value)), None)
         return value if kind is None or kind.__name__ not in kinds else kind(value)
     if {"Path", "os.PathLike[str]"} & {*kinds}:
