@@ -127,7 +127,7 @@ def damage(*listed: Listed) -> str:
         return f"{path}: cannot be read ({first_line(error)})"
     has = {file: told for file, *told in found}
     for path, segment, run in listed:
-        num_rows, num_right, *runs = has.get(str(path), [0, 0, run, run])
+        num_rows, num_right, *runs = has.get(os.path.abspath(path), [0, 0, run, run])
         if not num_rows == num_right == segment.rows or (run is not None and runs != [run, run]):
             return f"{path}: it has rows that cannot be"
     return ""
@@ -161,7 +161,7 @@ def quoted(text: str) -> str:
 
 def pattern(path: str | os.PathLike[str]) -> str:
     """In SQL the pattern that this path alone matches: `[1]` in it would stand for `1`, too."""
-    return quoted(re.sub(r"([*?\[])", r"[\1]", os.fspath(path)))
+    return quoted(re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path)))
 
 
 def write_query(
@@ -170,7 +170,7 @@ def write_query(
     """Writes what a query gives, `num_rows` rows of a kind's columns, as a segment."""
 
     def write(draft: Path) -> None:
-        con.execute(f"COPY ({query}) TO {quoted(str(draft))} (FORMAT parquet, COMPRESSION zstd)")
+        con.execute(f"COPY ({query}) TO {quoted(os.path.abspath(draft))} (FORMAT parquet, COMPRESSION zstd)")
 
     return _written(folder, kind, number, num_rows, write)
 

@@ -233,3 +233,13 @@ def test_a_folder_whose_segments_are_gone_takes_rows(store: Filled) -> None:
     again = Folder(folder.path, print)
     again.add_matches([make_match(ordinal=1)])
     assert again.flush(force=True) and listed(folder.path).names > lost and ordinals(store) == [1]
+
+
+def test_a_folder_whose_name_begins_with_a_tilde_is_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB would take `~` at the beginning of a path for the home."""
+    monkeypatch.chdir(tmp_path)
+    store = empty_store(Path("~nobody"))
+    store.begin_run(make_run(status="running"))
+    store.folder("a").add_matches([make_match()])
+    store.folder("a").close()
+    assert ordinals(Store.open(Path("~nobody"))) == [0]
