@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from league.envs.adapters import scheme_of
 from league.envs.contract.steps import check_shapes
-from league.envs.options import explain, resolve
+from league.envs.options import COMMON_ENV_KEYS, explain, resolve
 from league.envs.sources import HOW
 from league.envs.user_code import failing
 from league.errors import CodeError, ConfigError, ContractError, nearest, quoted, users_line
@@ -105,6 +105,8 @@ def spec_of(game: GameModule, where: str) -> GameSpec:
     """
     if not (inspect.isclass(game.Options) and issubclass(game.Options, BaseModel)):
         raise ConfigError(f"env={where}: Options must be a pydantic model of the game's options; {HOW}")
+    if shared := game.Options.model_fields.keys() & {*COMMON_ENV_KEYS}:
+        raise ConfigError(f"env={where}: its option {min(shared)} is a setting of [env], too; rename the option")
     with failing(where):
         try:
             options = game.Options()

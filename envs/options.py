@@ -47,5 +47,5 @@ def explain(name: str, model: type[BaseModel], options: Mapping[str, Any], error
         known = nearest(key, [*model.model_fields, *COMMON_ENV_KEYS])
         return " ".join(f"env.{key}={options[key]!r} is not an option of {name}{known}".split())
     meaning = model.model_fields[key].description if key in model.model_fields else None
-    line = f"env.{key}={options.get(key)!r}: {rule}" + (f" ({meaning.rstrip('.')})" if meaning else "")
+    line = f"env.{key}={options.get(key, error['input'])!r}: {rule}" + (f" ({meaning.rstrip('.')})" if meaning else "")
     return " ".join(f"{line}; change it with --set env.{key}=VALUE or in --config".split())

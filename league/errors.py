@@ -348,6 +348,13 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
+def unused(why: str, **given: Any) -> None:
+    """Raises a `UsageError` for the first that is given where it has no effect; None, 0 and what is empty are not."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"{name}={shown(value)}: {why}; leave it out")
+
+
 def shortened(name: str) -> str:
     """The beginning of a name from outside that stands in a list of what there is."""
     return name if len(name) <= 100 else f"{name[:97]}..."

@@ -202,6 +202,8 @@ def test_what_serves_as_a_number_or_a_path_is_taken() -> None:
         return [a, b, c, d]
 
     assert typed(called)(np.int64(3), 2, Path("x")) == [3, 2, Path("x"), None]
+    assert [*map(type, typed(called)(np.int64(3), np.float32(2), None))][:2] == [int, float]
+    assert typed(called)(3, 2, "~/x")[2] == str(Path.home() / "x") and typed(called)(3, 2, "x~")[2] == "x~"
     assert typed(called)(3, np.float32(2), None, 5) == [3, 2, None, 5]  # the last one's annotation is not looked at
     with pytest.raises(TypeError, match=r"called\(\) missing"):
         typed(called)(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import random
@@ -40,7 +41,7 @@ def silent() -> Iterator[None]:
         return
     sys.stdout.flush()
     sys.stderr.flush()
-    kept, nowhere = {}, os.open(os.devnull, os.O_WRONLY)
+    kept, nowhere, me = {}, os.open(os.devnull, os.O_WRONLY), threading.get_ident()
     hooks = sys.unraisablehook, threading.excepthook
     sys.unraisablehook, threading.excepthook = lambda found: None, lambda found: None
     for stream in (1, 2):
@@ -48,7 +49,7 @@ def silent() -> Iterator[None]:
             kept[stream] = os.dup(stream)
         os.dup2(nowhere, stream)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stdout(_nowhere(sys.stdout, me)), contextlib.redirect_stderr(_nowhere(sys.stderr, me)):
             yield
     finally:
         sys.unraisablehook, threading.excepthook = hooks
@@ -103,7 +104,7 @@ class Apart:
         outer: list[Any] = []
         if not self._shown:
             outer += [sys.stdout, sys.stderr]
-            sys.stdout, sys.stderr = _Nowhere(sys.stdout), _Nowhere(sys.stderr)
+            sys.stdout, sys.stderr = (_nowhere(stream, threading.get_ident()) for stream in outer)
         if self._drawn.random:
             outer.append(random.getstate())
             random.setstate(self._random)
@@ -130,8 +131,8 @@ class Apart:
 class _Nowhere(io.TextIOBase):
     """A stream that swallows what this thread writes; other threads write as ever."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream, self._thread = stream, threading.get_ident()
+    def __init__(self, stream: TextIO, thread: int) -> None:
+        self._stream, self._thread = stream, thread
 
     def write(self, text: str) -> int:
         return len(text) if threading.get_ident() == self._thread else self._stream.write(text)
@@ -139,3 +140,7 @@ class _Nowhere(io.TextIOBase):
     def flush(self) -> None:
         if threading.get_ident() != self._thread:
             self._stream.flush()
+
+
+_nowhere: Any = functools.cache(_Nowhere)
+"""One for each stream and thread, kept: Python crashes where a stream goes that a thread's `print` still writes to."""

@@ -14,6 +14,7 @@ from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import SpaceError
 from league.envs.user_code import line_of
 from league.errors import CodeError, ConfigError, LeagueError, described
+from league.runtime.phases import advance
 
 FactsOf = TypeVar("FactsOf", bound=Any)
 STEPS = 256
@@ -81,6 +82,7 @@ def probe(make: Callable[[], ProbedCopy]) -> ProbeResult:
     opening, problem, seed, is_new = list[tuple[npt.NDArray[Any], tuple[float, bool]]](), "", 1, True
     rngs, has_mask, paid, returns = [np.random.default_rng(0) for _ in range(2)], False, [0.0, 0.0], [0.0]
     for step in range(STEPS):
+        advance("steps of a first trial", step, STEPS)
         if is_new:
             one.begin(seed)
             two.begin(seed)

@@ -36,6 +36,8 @@ class Choices:
             ValueError: it is of another form, empty, or names an action that is not there.
         """
         try:
+            if hasattr(legal, "__next__"):
+                raise TypeError  # it can be read but once
             key = self._key(legal)
             known = self._known.get(key)
         except TypeError:
@@ -135,6 +137,8 @@ class Choices:
         wrong = [x for x in numbers if not 0 <= x < size]
         if wrong:
             raise ValueError(f"legal gave {_few(numbers)}, of which {wrong[0]} is no action: they are 0 to {size - 1}")
+        if len({*numbers}) < len(numbers):
+            raise ValueError(f"legal gave {_few(numbers)}, one twice, as in a mask; it must be {self._form()}")
         return numbers
 
     def _need_inside(self, given: Sequence[int]) -> None:

@@ -49,6 +49,8 @@ class _Process:
     def __init__(self, number: int, of: int, recipe: Mapping[str, str]) -> None:
         self.number, self._of, self._game = number, of, recipe["name"]
         self._line, other = socket.socketpair(socket.AF_UNIX, SOCKET)
+        for end in (self._line, other):
+            end.settimeout(None)  # code of a user may have set another default
         is_main = threading.current_thread() is threading.main_thread()
         words = [other.fileno(), os.getpid(), int(is_main), json.dumps(recipe)]
         with other:

@@ -91,6 +91,7 @@ def _enter(
         more = tuple(Named(name, name, None) for name in names if name not in there)
         meeting = replace(meeting, sides=meeting.sides + more)
     if len(meeting.sides) < 2:
-        alone = f"{meeting.sides[0].label} is alone" if meeting.sides else "nobody is named"
+        each = "alone" if len(found) < 2 else f"each of the {len(found)} that are named"
+        alone = f"{meeting.sides[0].label} is {each}" if meeting.sides else "nobody is named"
         raise UsageError(f"a tournament needs two agents at least, and {alone}; name more, or pass --run RUN or --bots")
     return meeting

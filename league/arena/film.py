@@ -49,8 +49,6 @@ def check(out: Path, seconds: float | None, start: float = 0.0) -> None:
         raise UsageError(f"seconds={seconds:g}: must be above 0 and at most {MAX_SECONDS}; pass another --seconds")
     if not (math.isfinite(start) and start >= 0):
         raise UsageError(f"start={start:g}: must be 0 or more seconds; pass another --start")
-    if start and out.suffix == SUFFIX:
-        raise UsageError(f"start={start:g}: a {SUFFIX} holds the whole match; leave --start out")
     if out.suffix == ".mp4":
         _ffmpeg()
 

@@ -13,7 +13,7 @@ from league.arena.agents import Meeting, Where, check_seed, find_agent
 from league.arena.bouts import Bout, play_out
 from league.arena.frames import Course, Insights, course_of, insights_of
 from league.arena.replays import Playback, Replay
-from league.errors import DEFAULT_STORE, UsageError
+from league.errors import DEFAULT_STORE, UsageError, unused
 from league.runtime.process import settings_kept
 from league.store.store import Store
 from league.types import SEATS
@@ -94,6 +94,10 @@ def watch(
         StoreError, SnapshotError: as `evaluate`.
     """
     path = Path(out) if out is not None else None
+    if against is None or kept:
+        unused("the match was played before", seed=seed, greedy=greedy, kept=against is None and kept)
+    if path is not None and path.suffix == replays.SUFFIX:
+        unused(f"a {replays.SUFFIX} holds the whole match", start=start, seconds=seconds, boxes=boxes)
     where = Where(env, bots, policy, device, store, say)
     _need_there(a, against, where)
     if path is None:

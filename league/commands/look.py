@@ -22,7 +22,7 @@ from league.commands.options import (
     option,
     subcommand,
 )
-from league.errors import UsageError, next_step
+from league.errors import UsageError, next_step, unused
 from league.printing import print_json, put
 
 PANEL = "Look"
@@ -54,6 +54,7 @@ def watch(
     from league.arena.watching import watch
     from league.printing.answers import print_film
 
+    unused(f"B is {b}", against=b and against)
     shot = watch(
         agent,
         b if against is None else against,

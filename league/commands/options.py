@@ -99,13 +99,15 @@ def _unbundled(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _in_utf8(value: Any) -> Any:
-    """Words as their bytes say in UTF-8, also where the locale lacks letters of them; names of files stay.
+    """Words as their bytes say in UTF-8, also where the locale lacks letters of them; names of files stay, but for `~`.
 
     Raises:
         UsageError: they are not UTF-8.
     """
     if isinstance(value, list):
         return [_in_utf8(each) for each in value]
+    if isinstance(value, Path):
+        return Path(os.path.expanduser(value))
     if not isinstance(value, str) or value.isascii() or os.path.lexists(value):
         return value
     try:

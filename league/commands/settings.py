@@ -19,7 +19,7 @@ from league.commands.options import (
     subcommand,
 )
 from league.commands.train import PANEL
-from league.errors import ConfigError, UsageError, nearest, quoted
+from league.errors import ConfigError, UsageError, nearest, quoted, unused
 from league.printing import print_json, show
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def settings(
     from league.config.written import written
 
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
+    unused(f"the run is {what}", run=section is None and what and run)
     run = what if section is None and what is not None else run
     if run is not None and run == what and not output.store.exists():
         words = f"is no section, and there is no store at {output.store} with a run of that name"
@@ -109,8 +110,7 @@ def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:
     """
     from league.config import of_run
 
-    if unused := [f"--{name}" for name, value in given.items() if value]:
-        raise UsageError(f"settings {run}: a run's are as they are; leave out {', '.join(unused)}")
+    unused(f"the settings of {run} are as they are", **given)
     return of_run(run, output.open().find_run(run).config)
 
 

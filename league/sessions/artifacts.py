@@ -187,9 +187,8 @@ class FileArtifactStore:
         try:
             return load_net(self._path(agent_id), self._device, agent_id)[1]
         except KeyError:
-            raise SnapshotError(
-                f"run={run}: the snapshot {agent_id[:16]}... is not in {self.store.path}; put it back, then {again}"
-            ) from None
+            lost = f"the snapshot {agent_id[:16]}... is not in {self.store.path}; put it back"
+            raise SnapshotError(f"run={run}: {self.store.left_out(run) or lost}, then {again}") from None
         except SnapshotError as error:
             raise SnapshotError(f"{error}; then {again}") from None
 

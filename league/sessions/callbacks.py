@@ -172,5 +172,7 @@ def callbacks_of(callback: Callback | Sequence[Callback] | None) -> Callbacks:
 
 
 def _methods(callback: object) -> list[str]:
-    """The methods of a `Callback` that an object has."""
-    return [name for name in vars(Callback) if name[0] != "_" and callable(getattr(callback, name, None))]
+    """The methods of a `Callback` that an object has, of a subclass those that it overrides."""
+    found = {name: getattr(callback, name, None) for name in vars(Callback) if name[0] != "_"}
+    usual = {} if type(callback) is Callback else vars(Callback)
+    return [x for x, has in found.items() if callable(has) and getattr(has, "__func__", 0) is not usual.get(x)]

@@ -116,7 +116,8 @@ def compare(
         check_games(games)
     if steps is not None:
         check_number("steps", steps, 1, MAX_COUNT, "steps of a run")
-    goal = RunObjective(kind=objective, against=tuple(against), **({} if games is None else {"games": games}))  # type: ignore[arg-type]
+    of_goal = {} if games is None or objective == "rating" else {"games": games}
+    goal = RunObjective(kind=objective, against=tuple(against), **of_goal)  # type: ignore[arg-type]
     words, path = as_words(overrides), Path(store)
     numbers = tuple(range(seed, seed + seeds))
     with _files((a, b), path, env) as files:

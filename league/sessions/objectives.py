@@ -20,7 +20,7 @@ from league.boards.rating import rate_counts
 from league.config.models import Config, SomeGames
 from league.config.written import toml
 from league.envs import registry
-from league.errors import UsageError, nearest
+from league.errors import UsageError, nearest, unused
 from league.maths.means import Z95
 from league.sessions.app import resume, train
 from league.sessions.exploitability import Exploit
@@ -32,6 +32,8 @@ from league.types.schema import MAX_SEED, Count, FrozenModel
 
 MAX_FIRST_SEED = MAX_SEED - 1_000
 """Room is left for the seeds after it."""
+USED_BY = {"rating": (), "score": ("against", "games"), "nashconv": (), "exploitability": ("games", "steps")}
+"""Kind of an objective -> the fields of `RunObjective` that it reads."""
 Say = Callable[[str], None]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
 
@@ -119,8 +121,8 @@ class RunObjective(FrozenModel):
         where, game = f"objective {self.kind}", config.env
         if self.kind == "score" and not self.against:
             raise UsageError(f"{where}: it names no opponents; give some, such as bot:{next(iter(spec.bots), 'NAME')}")
-        if self.kind != "score" and self.against:
-            raise UsageError(f"{where}: against={list(self.against)} are the opponents of a score; leave them out")
+        idle = {name: getattr(self, name) for name in sorted(self.model_fields_set - {"kind", *USED_BY[self.kind]})}
+        unused(f"it has no effect on {where}", **idle)
         if self.kind == "rating" and not spec.bots:
             raise UsageError(
                 f"{where}: {game.name} has no bots that put all runs on one scale; take score against agents"

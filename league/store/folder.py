@@ -65,7 +65,7 @@ class Folder:
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.name, self._say = path, path.name, say
-        self._numbers = dict(sorted(numbers(path).values()))
+        self._numbers: dict[str, int] = {}
         self._waiting: dict[str, dict[Any, Columns]] = {kind: {} for kind in KINDS}
         self._agents: dict[tuple[str, str], AgentRow] = {}
         self._games: dict[str, GameRow] = {}
@@ -315,6 +315,8 @@ class Folder:
 
     def _take(self, listing: Listing) -> None:
         self._segments = {kind: list(segments) for kind, segments in listing.segments.items()}
+        there = numbers(self.path, sorted(listing.names)).values()
+        self._numbers = dict(sorted({*self._numbers.items(), *there}))
         self._covered = {kind: len(segments) for kind, segments in self._segments.items()}
         """Kind -> its first segments, those that the last saved state covers."""
         self._snapshots = {row.step: row for row in listing.snapshots}

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,9 +97,9 @@ def sync_rows(path: Path) -> None:
         sync(path)
 
 
-def numbers(folder: Path) -> dict[str, tuple[str, int]]:
-    """Name of each segment's file -> its kind and number, whether or not it counts."""
-    found = (_NAME.fullmatch(path.name) for path in sorted((folder / ROWS).glob("*.parquet")))
+def numbers(folder: Path, listed: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
+    """Name of each segment's file, and of those listed, which may be gone -> its kind and number."""
+    found = map(_NAME.fullmatch, [*listed, *(path.name for path in sorted((folder / ROWS).glob("*.parquet")))])
     return {match[0]: (match[1], int(match[2])) for match in found if match}
 
 
@@ -127,7 +127,7 @@ def damage(*listed: Listed) -> str:
         return f"{path}: cannot be read ({first_line(error)})"
     has = {file: told for file, *told in found}
     for path, segment, run in listed:
-        num_rows, num_right, *runs = has.get(str(path), [0, 0, run, run])
+        num_rows, num_right, *runs = has.get(os.path.abspath(path), [0, 0, run, run])
         if not num_rows == num_right == segment.rows or (run is not None and runs != [run, run]):
             return f"{path}: it has rows that cannot be"
     return ""
@@ -161,7 +161,7 @@ def quoted(text: str) -> str:
 
 def pattern(path: str | os.PathLike[str]) -> str:
     """In SQL the pattern that this path alone matches: `[1]` in it would stand for `1`, too."""
-    return quoted(re.sub(r"([*?\[])", r"[\1]", os.fspath(path)))
+    return quoted(re.sub(r"([*?\[])", r"[\1]", os.path.abspath(path)))
 
 
 def write_query(
@@ -170,7 +170,7 @@ def write_query(
     """Writes what a query gives, `num_rows` rows of a kind's columns, as a segment."""
 
     def write(draft: Path) -> None:
-        con.execute(f"COPY ({query}) TO {quoted(str(draft))} (FORMAT parquet, COMPRESSION zstd)")
+        con.execute(f"COPY ({query}) TO {quoted(os.path.abspath(draft))} (FORMAT parquet, COMPRESSION zstd)")
 
     return _written(folder, kind, number, num_rows, write)
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 from league.errors import LeagueError, UsageError, as_known, quoted, shown
@@ -58,12 +59,13 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        given: Mapping[str, Any] = {}
         with suppress(TypeError):  # which the call raises, too
-            given = known.bind_partial(*arguments, **named).arguments
-        for name, value in given.items():
-            for part in value if known.parameters[name].kind is known.parameters[name].VAR_POSITIONAL else (value,):
-                _check(name, part, rules.get(name, ()))
+            given = known.bind_partial(*arguments, **named)
+            for name, value in given.arguments.items():
+                is_several = known.parameters[name].kind is known.parameters[name].VAR_POSITIONAL
+                parts = [_checked(name, part, rules.get(name, ())) for part in (value if is_several else [value])]
+                given.arguments[name] = tuple(parts) if is_several else parts[0]
+            arguments, named = given.args, given.kwargs
         try:
             with _usual_torch():
                 return function(*arguments, **named)
@@ -107,19 +109,24 @@ def _usual_torch() -> Iterator[None]:
         yield
 
 
-def _check(name: str, value: Any, kinds: Sequence[str]) -> None:
+def _checked(name: str, value: Any, kinds: Sequence[str]) -> Any:
+    """An argument as Python's own type: a NumPy number is one of Python, `~` in a path the home."""
     if kinds and not any(KINDS[kind][1](value) for kind in kinds):
         words = " or ".join(dict.fromkeys(KINDS[kind][0] for kind in kinds))
         text = quoted(value) if isinstance(value, str) else shown(value)
         raise UsageError(f"{name}={text}: must be {words}; pass another {name}")
-    if not isinstance(value, str):
-        return
+    if not isinstance(value, str | Path):
+        kind = next((kind for kind in (bool, int, float) if KINDS[kind.__name__][1](value)), None)
+        return value if kind is None or kind.__name__ not in kinds else kind(value)
+    if {"Path", "os.PathLike[str]"} & {*kinds}:
+        value = type(value)(os.path.expanduser(value))
     try:
         is_fit = b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:
         is_fit = False
     if not is_fit:
-        raise UsageError(f"{name}={quoted(value)}: has letters that no name can have; pass another {name}")
+        raise UsageError(f"{name}={quoted(str(value))}: has letters that no name can have; pass another {name}")
+    return value
 
 
 def _is_float(value: object) -> bool:

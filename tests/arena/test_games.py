@@ -277,6 +277,11 @@ BROKEN: dict[str, tuple[str, str]] = {
     "no name": ("NAME = ''\n", r"name=''"),
     "options": ("Options = dict\n", r"Options must be a pydantic model"),
     "defaults": ("class Options(Options):\n    size: int = 'many'\n", r"Options do not hold: env\.size='many'"),
+    "shared": ("class Options(Options):\n    rows: int = 3\n", r"its option rows is a setting of \[env\], too"),
+    "checked": (
+        "class Options(Options):\n    model_config = {'validate_default': True}\n    size: int = 'big'\n",
+        r"env\.size='big'",
+    ),
     "needed": ("class Options(Options):\n    size: int\n", r"Options do not hold: env\.size"),
     "no spec": ("def spec(options): return 3\n", r"int, no GameSpec"),
     "make none": ("def make(rows, threads, options): return None\n", r"the batch's spec is not the game's"),

@@ -258,7 +258,7 @@ def test_equals_are_told_apart_in_one_of_twenty_tournaments() -> None:
 
 BAD: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "one agent": (["bot:random"], {}, "needs two agents at least, and bot:random is alone"),
-    "the same twice": (["bot:random", "bot:random"], {}, "bot:random is alone"),
+    "the same twice": (["bot:random", "bot:random"], {}, "bot:random is each of the 2 that are named"),
     "unknown bot": (["bot:random", "bot:bised"], {}, "did you mean `biased`"),
     "unknown run": (BOTS, {"runs": ["r2"]}, "no run `r2`.*did you mean `r`"),
     "pruned": (BOTS, {"runs": ["r"]}, "run=r: no snapshot of it has its files"),

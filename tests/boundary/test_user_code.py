@@ -920,7 +920,7 @@ def test_a_network_of_other_numbers_is_refused(change: Any, word: str) -> None:
         check_policy(MLP(spec, agent), 5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("callback", [5, [None]])
+@pytest.mark.parametrize("callback", [5, [None], type("C", (league.Callback,), {"on_report": print})()])
 def test_a_callback_that_is_none_is_refused(callback: Any, tmp_path: Path) -> None:
     """Nothing is begun."""
     with pytest.raises(UsageError, match="has no method of league"):

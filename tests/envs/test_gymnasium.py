@@ -1,6 +1,7 @@
 """Environments of Gymnasium through the door: duels on one seed, and what they pay is what the library pays."""
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import league
 from league.envs import registry
 from league.envs.adapters import gymnasium as adapter
 from league.envs.adapters.actions import Acts
+from league.envs.adapters.isolation import Apart, Drawn
 from league.envs.adapters.replies import ReplyError
 from league.envs.adapters.spaces import Seen, SpaceError
 from league.envs.contract.check import check_match_batch
@@ -144,6 +146,15 @@ def test_what_an_environment_prints_is_seen_only_if_asked_for(
     monkeypatch.setenv("LEAGUE_GAME_OUTPUT", "maybe")
     with pytest.raises(UsageError, match="LEAGUE_GAME_OUTPUT='maybe': must be on or off"):
         batch_of(HERE + "WalkPrints-v0", 1)
+
+
+def test_the_streams_of_a_game_are_kept() -> None:
+    """A thread of the game may be in the middle of a `print`, and Python crashes where the stream goes meanwhile."""
+    apart, found = Apart(Drawn(random=False, numpy=False)), []
+    for _ in range(2):
+        with apart:
+            found.append((sys.stdout, sys.stderr))
+    assert all(one is two for one, two in zip(*found, strict=True)) and found[0][0] is not sys.stdout
 
 
 @pytest.mark.parametrize("name", ["WalkRemembers-v0", "WalkRemembersPay-v0", "WalkRemembersEnd-v0"])

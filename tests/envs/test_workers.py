@@ -367,3 +367,15 @@ def test_a_game_that_only_this_process_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has changed since this process began") as caught:
         registry.make(name, rows=2, threads=1, options={}, workers=2)
     assert "\n" not in str(caught.value)
+
+
+def test_a_default_timeout_of_sockets_ends_no_worker(tmp_path: Path) -> None:
+    """Code of a user may have set it; a worker answers later than it says."""
+    name = noisy(tmp_path)
+    socket.setdefaulttimeout(0.001)
+    try:
+        batch = registry.make(name, rows=2, threads=1, options={}, workers=1)
+        batch.reset(1)
+        batch.step()
+    finally:
+        socket.setdefaulttimeout(None)

@@ -210,6 +210,13 @@ def test_a_lost_state_changes_nothing(kind: str, copied: Path) -> None:
     assert (store.runs(), learned(copied, "matrix-1"), learned(copied, "stopped")) == before
 
 
+def test_a_lost_listing_is_named(copied: Path) -> None:
+    """Not the snapshots that it lists, whose files are there."""
+    (copied / "stopped" / "segments.json").unlink()
+    with pytest.raises(SnapshotError, match=r"segments\.json: it is gone.* from a copy, then `league resume"):
+        league.resume("stopped", store=copied)
+
+
 def test_a_run_of_a_changed_game_is_not_resumed(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the game's identity differs from the run's, resuming is refused before anything is changed."""
     monkeypatch.setattr(session_module.registry, "game_id", lambda name, options: "f" * 16)

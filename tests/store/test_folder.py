@@ -220,3 +220,26 @@ def test_who_reads_has_a_minute(store: Filled, monkeypatch: pytest.MonkeyPatch) 
     folder.prepare()
     folder.commit()
     assert ordinals(store) == list(range(8)) and files(folder.path) == listed(folder.path).names
+
+
+def test_a_folder_whose_segments_are_gone_takes_rows(store: Filled) -> None:
+    """As one whose `rows` was not copied: new segments have numbers above those that are listed."""
+    folder = store.folder("a")
+    folder.add_matches([make_match()])
+    folder.close()
+    lost = listed(folder.path).names
+    for name in lost:
+        (folder.path / "rows" / name).unlink()
+    again = Folder(folder.path, print)
+    again.add_matches([make_match(ordinal=1)])
+    assert again.flush(force=True) and listed(folder.path).names > lost and ordinals(store) == [1]
+
+
+def test_a_folder_whose_name_begins_with_a_tilde_is_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB would take `~` at the beginning of a path for the home."""
+    monkeypatch.chdir(tmp_path)
+    store = empty_store(Path("~nobody"))
+    store.begin_run(make_run(status="running"))
+    store.folder("a").add_matches([make_match()])
+    store.folder("a").close()
+    assert ordinals(Store.open(Path("~nobody"))) == [0]
