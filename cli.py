@@ -25,8 +25,6 @@ from league.runtime.signals import broken_off, end_soon, interrupt, on_signal
 _ParseError: Any = typer.BadParameter.__mro__[2]
 """click's ClickException, which newer versions of typer carry in themselves."""
 __all__ = ["app", "compare", "diagnose", "look", "main", "manage", "settings", "sweep", "train"]
-
-
 JSON_ONLY = {"--json", "--json-lines", "bench"}
 """Words of a command line that prints nothing but JSON."""
 PANELS = [panel.PANEL for panel in (train, compare, look, manage, diagnose)]
@@ -41,24 +39,16 @@ def _show_version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION: Any = {"metavar": "", "is_eager": True, "callback": _show_version, "help": "Print the version and exit."}
+
+
 @app.callback()
-def about(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", metavar="", help="Print the version and exit.", is_eager=True, callback=_show_version
-        ),
-    ] = False,
-) -> None:
+def about(version: Annotated[bool, typer.Option("--version", **_VERSION)] = False) -> None:
     """Train an agent against its own past and scripted bots; rank everyone with error bars."""
 
 
 def _call() -> int:
-    """Parses and calls; returns the exit code of a command that ended early, which is the only number it gives.
-
-    Raises:
-        UsageError: an option or argument that there is not, or that cannot be, in one line.
-    """
+    """Parses and calls; the exit code of a command that ended early, which is the only number that one gives."""
     try:
         with completion.as_typed():
             code = app(standalone_mode=False, prog_name="league")
@@ -67,8 +57,9 @@ def _call() -> int:
             error.show()
             return int(error.exit_code)
         message = error.format_message().rstrip(".")
-        context = getattr(error, "ctx", None)
-        raise UsageError(f"{message}; see `{context.command_path if context else 'league'} --help`") from None
+        context = getattr(error, "ctx", None)  # an option without its value has none
+        called = context.command_path if context else " ".join(["league", *filter(str.isalpha, sys.argv[1:2])])
+        raise UsageError(f"{message}; see `{called} --help`") from None
     except SystemExit as error:
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         is_completion = str(frame.f_globals.get("__name__")).startswith("typer.")  # a shell is answered by leaving

@@ -542,6 +542,7 @@ REFUSED = [
     ("train --nothing", "see `league train --help`"),
     ("evaluate a", "see `league evaluate --help`"),
     ("fly", "see `league --help`"),
+    ("train --set", "see `league train --help`"),
 ]
 """A call and what its line has: the setting, its value, the next step. A is a run, B `--against` an agent of it."""
 

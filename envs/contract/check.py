@@ -15,6 +15,7 @@ from league.envs.contract.steps import HIDES, Watch, acting, check_arrays, need,
 from league.envs.contract.traces import Step, Units, act, differs, follow, need_same, play, shown_mask, units_of
 from league.envs.contract.turns import check_turns
 from league.errors import ContractError
+from league.runtime.phases import advance
 from league.types import EXTERNAL, SEATS, MatchBatch, Regrouping, Turns
 
 __all__ = ["ContractError", "check_match_batch"]
@@ -71,7 +72,8 @@ def watched(batch: MatchBatch, steps: int, seed: int) -> Watch:
         ContractError: the first rule that a step breaks.
     """
     rng, watch = np.random.default_rng(seed), Watch(batch)
-    for _ in range(steps):
+    for step in range(steps):
+        advance("steps", step, steps)
         watch.before()
         act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws)))
         batch.step()

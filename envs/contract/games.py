@@ -103,7 +103,7 @@ def check_deeply(
 ) -> Checked:
     """Plays a game in every way that the engine does, and compares the runs.
 
-    say: takes a line before each part of the check, where matches are long.
+    say: takes a line before each part of the check.
 
     Raises:
         ContractError: the first rule that the game breaks.
@@ -117,19 +117,16 @@ def _check_deeply(name: str, options: Mapping[str, Any], seed: int, say: Callabl
     _check_quickly(name, options)
     spec = registry.spec(name, options)
     batch = _make(name, options, ROWS, spec)
+    say("checking how long matches are")
     needed, longest = _length(batch, seed)
     is_long = needed > BUDGET
     steps = needed + 20 if is_long else 2 * needed + 20
     if is_long:
         say(f"matches take up to {longest:,} steps: runs of {steps:,} are played, and {BUDGET:,} of them compared")
-    if is_wide := max(spec.obs_size, spec.action.mask_size) > WIDE:
+    if max(spec.obs_size, spec.action.mask_size) > WIDE:
         say(f"{spec.obs_size:,} numbers are observed and {spec.action.mask_size:,} chosen from: this takes a while")
     check_match_batch(
-        lambda rows, threads: _make(name, options, rows, spec, threads),
-        rows=ROWS,
-        steps=steps,
-        seed=seed,
-        say=say if is_long or is_wide else lambda line: None,
+        lambda rows, threads: _make(name, options, rows, spec, threads), rows=ROWS, steps=steps, seed=seed, say=say
     )
     _check_illegal(_make(name, options, ROWS, spec), min(steps, BUDGET), seed)
     _check_opponent_slice(batch, _make(name, options, ROWS, spec), min(steps, 200), seed)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from league.envs.contract.steps import OUTPUTS, acting, turns_of
 from league.errors import ContractError
+from league.runtime.phases import advance
 from league.types import SEATS, GameSpec, MatchBatch
 
 Step = dict[str, npt.NDArray[Any]]
@@ -54,7 +55,8 @@ def outputs(batch: MatchBatch) -> Step:
 def play(batch: MatchBatch, units: Units) -> list[Step]:
     """The outputs of each step under the legal actions that `units` picks."""
     trace = []
-    for unit in units:
+    for step, unit in enumerate(units):
+        advance("steps", step, len(units))
         act(batch, unit)
         batch.step()
         trace.append(outputs(batch))
@@ -76,6 +78,7 @@ def follow(batch: MatchBatch, units: Units, trace: list[Step], rule: Rule, order
         ContractError: at the first step that shows something else; with row, seat, step and column.
     """
     for step, (unit, before) in enumerate(zip(units, trace, strict=True), first):
+        advance("steps", step - first, len(units))
         act(batch, unit)
         batch.step()
         need_same(before, outputs(batch), f"step {step}", rule, order)

@@ -130,19 +130,21 @@ def check(
     """
     from league.arena.games import enter, load_settings
     from league.envs import registry
+    from league.printing.bars import Bar
     from league.printing.layouts import layout_lines
     from league.testing import check_bot, check_game, check_parts
 
-    name = enter(game, output.say)
-    options = load_settings(env=name, overrides=overrides or ())[0].env.options
-    found = check_game(name, options, seed=seed, say=output.say)
-    assert name is not None and found is not None, "a game is named, and a deep check says what it found"
-    carried = registry.carried_bots(name)
-    matches = max(4, min(BOT_MATCHES, BOT_STEPS // found.longest))
-    for title, own in {**{native: native for native in found.spec.bots}, **carried}.items():
-        output.say(f"{name} keeps the contract; now bot {title}")
-        check_bot(name, own, options, matches=matches, seed=seed)
-    checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
+    with Bar(output.quiet) as bar:
+        name = enter(game, bar.say)
+        options = load_settings(env=name, overrides=overrides or ())[0].env.options
+        found = check_game(name, options, seed=seed, say=bar.say)
+        assert name is not None and found is not None, "a game is named, and a deep check says what it found"
+        carried = registry.carried_bots(name)
+        matches = max(4, min(BOT_MATCHES, BOT_STEPS // found.longest))
+        for title, own in {**{native: native for native in found.spec.bots}, **carried}.items():
+            bar.say(f"{name} keeps the contract; now bot {title}")
+            check_bot(name, own, options, matches=matches, seed=seed)
+        checked = check_parts(name, bot, sampler, policy, overrides=overrides or (), seed=seed)
     if output.as_json:
         print_json(found)
         return
