@@ -301,7 +301,8 @@ def _begin(ray: Any, room: Room, files: Any, run: str, *given: Any) -> tuple[Any
 def _end(answer: Any, run: str, store: Store) -> dict[str, Any]:
     """What a learner's actor has answered, or `error`."""
     if isinstance(answer, Exception):
-        return {"error": f"run={run}: {last_line(answer)}; {command('resume', run, store=store.path)} goes on"}
+        league = next((row.league for row in store.learners() if row.run == run), run)
+        return {"error": f"run={run}: {last_line(answer)}; {command('resume', league, store=store.path)} goes on"}
     found: dict[str, Any] = json.loads(answer)
     return found
 

@@ -292,6 +292,11 @@ def test_an_actor_that_never_ran_is_made_again(local: None, monkeypatch: pytest.
     assert [made.count(text) for text in kills] == [1, 3, 4]
 
 
+def test_a_learner_that_is_lost_names_the_command_that_carries_its_league_on(whole: Path) -> None:
+    told = sessions._end(RuntimeError("its node is gone"), "L.main", Store.open(whole))["error"]
+    assert told.startswith("run=L.main: its node is gone; `league resume L --store ")
+
+
 @pytest.mark.slow
 def test_finished_learners_are_skipped(tmp_path: Path) -> None:
     """Also by an actor that tries again; with more steps they go further."""
