@@ -169,8 +169,15 @@ def as_picture(found: Any) -> npt.NDArray[np.uint8]:
 
 
 def colour_text(colour: Colour | None) -> str:
-    """A colour as `#rrggbb` or `#rrggbbaa`; empty for none."""
-    return "" if colour is None else "#" + "".join(f"{min(255, max(0, int(part))):02x}" for part in colour)
+    """A colour as `#rrggbb` or `#rrggbbaa`; empty for none.
+
+    Raises:
+        TypeError: it is no colour.
+    """
+    try:
+        return "" if colour is None else "#" + "".join(f"{min(255, max(0, int(part))):02x}" for part in colour)
+    except (TypeError, ValueError):
+        raise TypeError(f"the colour {colour!r} must be numbers from 0 to 255: (red, green, blue)") from None
 
 
 def to_json(shape: Shape) -> list[Any]:

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 from league.envs.adapters import SCHEMES, file_of, library_version, module_of
 from league.envs.matches.surroundings import alike
 from league.envs.user_code import failing
-from league.errors import ConfigError, note_user_code, plain
+from league.errors import ConfigError, is_loading, note_user_code, plain
 from league.runtime.process import StepKept
 from league.runtime.sent import MAX_BYTES, here, imported_names, there
 from league.types import Source
@@ -262,11 +262,14 @@ def _run(name: str, found: Located) -> ModuleType:
     assert spec is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
+    before = is_loading.set(True)
     try:
         alike(lambda: loader.exec_module(module), found.path.parent)
     except BaseException:
         sys.modules.pop(name, None)
         raise
+    finally:
+        is_loading.reset(before)
     return module
 
 

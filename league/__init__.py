@@ -130,7 +130,11 @@ def __getattr__(name: str) -> Any:
             found = getattr(import_module(_HOMES.get(name, "league.arena.agents")), name)
         if name in _WATCHED and (name in _TRAINING or "ipykernel" in _sys.modules):
             found = import_module("league.faces.notebook").shown(found)
-        return found if isinstance(found, type) else import_module("league.types.arguments").door(found)
+        if not isinstance(found, type):
+            found = import_module("league.types.arguments").door(found)
+            found.__module__ = __name__  # by which pickle finds it, for pools of processes
+            globals()[name] = found
+        return found
     raise AttributeError(f"module 'league' has no attribute {name!r}")
 
 

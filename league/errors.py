@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
@@ -40,6 +41,8 @@ CODE_FAILED = "code_failed"
 _user_modules: set[str] = set()
 _user_folders: set[str] = set()
 """Where code of users is: modules, packages, and folders of files."""
+is_loading = ContextVar("is_loading", default=False)
+"""Whether this thread runs a user's file to load it, as each process does that plays by it."""
 
 
 class Interrupted(BaseException):
@@ -74,6 +77,16 @@ class UsageError(LeagueError):
 
     exit_code = 2
     step = "pass another value"
+
+
+def refuse_loading() -> None:
+    """Refuses what begins a run or its like in a user's file that is being loaded: each process that plays by it does.
+
+    Raises:
+        UsageError: it is being loaded.
+    """
+    if is_loading.get():
+        raise UsageError("the file plays or trains as it is loaded; put that below `if __name__ == '__main__':`")
 
 
 class ConfigError(UsageError):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, product
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ from tests.helpers.runs import SETS
 STRANGE = (None, -1, 2.5, True, [], {}, object(), b"x", [None], "x\0y", "\ud800")
 SHORT = [*SETS, "run.total_steps=256", "run.allow_short=true"]
 FUNCTIONS = sorted({*league.__all__} - {"Callback"})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_goes_to_another_process(name: str) -> None:
+    """A pool of processes takes it, since pickle finds it by its name."""
+    function = getattr(league, name)
+    assert ForkingPickler.loads(ForkingPickler.dumps(function)) is function is getattr(league, name)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

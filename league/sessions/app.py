@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from league.config.written import Overrides
-from league.errors import DEFAULT_STORE, UsageError
+from league.errors import DEFAULT_STORE, UsageError, refuse_loading
 from league.runtime.process import settings_kept
 from league.runtime.ranks import joined
 from league.sessions.call import Call
@@ -181,6 +181,7 @@ def open_session(call: Call) -> Iterator[Session]:
     Raises:
         ConfigError, LeagueError, SnapshotError, StoreError, UsageError: as `train` and `resume`.
     """
+    refuse_loading()
     refuse_ranks(call)
     callback = callbacks_of(call.callback)
     begin = begin_exploiter if call.against is not None else begin_run if call.league is None else begin_league

@@ -284,7 +284,7 @@ def _default_game(games: Mapping[str, str], store: Path, game: str | None, game_
     if not found:
         raise UsageError(
             f"game={quoted(game)}: no such game in {store}{nearest(game, filter(None, games.values()))}; to begin"
-            f" another, pass --game-id ID"
+            f" another, pass --game-id ID alone"
         )
     if game_id is not None and game_id not in found:
         raise UsageError(f"game={game} is not game id {game_id}; pass only one of --game and --game-id")

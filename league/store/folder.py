@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from league.errors import StoreError
+from league.errors import StoreError, refuse_loading
 from league.store.codec import KINDS, Columns, key_of, naive, storable, to_columns
 from league.store.files import told
 from league.store.locks import LockLost, check_owned
@@ -188,6 +188,7 @@ class Folder:
 
     def begin(self, identity: Identity, configured: Configured | None = None) -> None:
         """Makes the folder an owner's: its name is taken from then on."""
+        refuse_loading()
         with told(self.path, "no folder can be made"):
             self.path.mkdir(parents=True, exist_ok=True)
         if configured is not None:

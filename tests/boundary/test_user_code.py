@@ -300,6 +300,17 @@ def test_an_environment_that_fails_as_it_is_looked_at_has_its_line(fault: str, u
     assert f"({file}, line " in call("check", f"gymnasium:{file}:Mine", "--quiet").err
 
 
+@pytest.mark.parametrize("how", ["env=__file__", "env=Sums, overrides={'env': {'workers': 2}}"])
+def test_a_file_that_trains_as_it_is_loaded_is_refused(how: str, user: Path) -> None:
+    """Each process that plays by it loads it, and would begin another run."""
+    file = user / "me.py"
+    file.write_text(f"{SUMS}\n\nimport league\nleague.train('smoke', {how}, store={str(user / 's')!r})\n")
+    line = len(file.read_text().splitlines())
+    called = call("check", file, "--quiet")
+    assert called.code == 1 and "put that below `if __name__ == '__main__':`" in called.err, called
+    assert f"({file}, line {line})" in called.err and not (user / "s").exists(), called
+
+
 def test_a_picture_that_fails_has_its_line(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The `render` of an environment, and one whose `close` has closed stdout is looked at all the same."""
     monkeypatch.chdir(user)

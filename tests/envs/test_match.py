@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -428,3 +429,12 @@ def test_a_drawing_shows_an_area(view: Any) -> None:
     """Of four finite numbers."""
     assert "must be (left, top, right, bottom) of an area" in problem_of(Drawing(view))
     assert problem_of(Drawing((0, 4, 4, 0))) == ""
+
+
+@pytest.mark.parametrize("colour", ["red", 7, (None, 0, 0)])
+def test_a_colour_is_numbers(colour: Any) -> None:
+    """What is none is named."""
+    seen = Drawing((0, 0, 4, 4))
+    seen.oval((1, 1), (1, 1), colour)
+    with pytest.raises(TypeError, match=re.escape(f"the colour {colour!r} must be numbers from 0 to 255")):
+        problem_of(seen)

@@ -158,6 +158,8 @@ def test_every_column_is_kept(tmp_path: Path) -> None:
     file.write_text(f"{json.dumps(full)}\n\n{json.dumps(least)}\n{json.dumps(least)}\n")
     with pytest.raises(UsageError, match="line 1: game_id='h' is not --game-id g"):
         import_matches(file, game_id="g", store=tmp_path / "s")
+    with pytest.raises(UsageError, match=r"no such game in .*pass --game-id ID alone"):
+        import_matches(file, game="g", game_id="h", store=tmp_path / "s")
     assert not (tmp_path / "s").exists()
     done = import_matches(file, run="friends", store=tmp_path / "s")
     assert (done.run, done.game_ids, done.joined) == ("friends", ("h",), ())
