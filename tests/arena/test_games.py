@@ -413,6 +413,7 @@ def test_code_runs_where_it_was_named_as_it_is(listed: Path) -> None:
     forget()
     path.write_text(text)
     assert games.find_again("duel", then, "run r") == "" and len(json.loads(listed.read_text())["games"]) == 2
+    assert "run r had it from no file; now it comes from" in games.find_again("duel", Source(""), "run r")
 
 
 def test_a_file_that_is_gone_or_moved_is_told() -> None:
