@@ -169,11 +169,7 @@ def as_picture(found: Any) -> npt.NDArray[np.uint8]:
 
 
 def colour_text(colour: Colour | None) -> str:
-    """A colour as `#rrggbb` or `#rrggbbaa`; empty for none.
-
-    Raises:
-        TypeError: it is no colour.
-    """
+    """A colour as `#rrggbb` or `#rrggbbaa`; empty for none; a TypeError of what is no colour."""
     try:
         return "" if colour is None else "#" + "".join(f"{min(255, max(0, int(part))):02x}" for part in colour)
     except (TypeError, ValueError):

@@ -80,11 +80,7 @@ class UsageError(LeagueError):
 
 
 def refuse_loading() -> None:
-    """Refuses what begins a run or its like in a user's file that is being loaded: each process that plays by it does.
-
-    Raises:
-        UsageError: it is being loaded.
-    """
+    """A UsageError where a user's file that is being loaded, as each process that plays by it does, begins a run."""
     if is_loading.get():
         raise UsageError("the file plays or trains as it is loaded; put that below `if __name__ == '__main__':`")
 

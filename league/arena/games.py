@@ -136,7 +136,7 @@ def difference(name: str, then: Source, whose: str) -> str:
     whose: the run or agent of that time.
     """
     now = registry.source(name)
-    if then == now or not now.address and not then.address:
+    if then == now or not (then.address or now.address):
         return ""
     if not then.address:
         return f"game {spelt(name)}: {whose} had it from no file; now it comes from {spelt(now.address)}, maybe another"
