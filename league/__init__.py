@@ -131,9 +131,8 @@ def __getattr__(name: str) -> Any:
         if name in _WATCHED and (name in _TRAINING or "ipykernel" in _sys.modules):
             found = import_module("league.faces.notebook").shown(found)
         if not isinstance(found, type):
-            found = import_module("league.types.arguments").door(found)
-            found.__module__ = __name__  # by which pickle finds it, for pools of processes
-            globals()[name] = found
+            globals()[name] = found = import_module("league.types.arguments").door(found)
+            found.__module__ = __name__  # where pickle finds it, for pools of processes
         return found
     raise AttributeError(f"module 'league' has no attribute {name!r}")
 

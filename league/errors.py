@@ -41,8 +41,7 @@ CODE_FAILED = "code_failed"
 _user_modules: set[str] = set()
 _user_folders: set[str] = set()
 """Where code of users is: modules, packages, and folders of files."""
-is_loading = ContextVar("is_loading", default=False)
-"""Whether this thread runs a user's file to load it, as each process does that plays by it."""
+is_loading = ContextVar("is_loading", default=False)  # whether this thread runs a user's file to load it
 
 
 class Interrupted(BaseException):
