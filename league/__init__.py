@@ -131,7 +131,7 @@ def __getattr__(name: str) -> Any:
         if name in _WATCHED and (name in _TRAINING or "ipykernel" in _sys.modules):
             found = import_module("league.faces.notebook").shown(found)
         if not isinstance(found, type):
-            globals()[name] = found = import_module("league.types.arguments").door(found)
+            found = import_module("league.types.arguments").door(found)
             found.__module__ = __name__  # where pickle finds it, for pools of processes
         return found
     raise AttributeError(f"module 'league' has no attribute {name!r}")

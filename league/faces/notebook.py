@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,6 +174,7 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
+@cache
 def shown(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with its progress shown: in a notebook below the cell, else that of a training on stderr.
 

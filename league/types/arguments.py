@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
@@ -80,6 +80,7 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+@cache  # one for each, which pickle asks for
 def door(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the library as its users call it: `typed`, and the global generators, and functions of Python, are
     as before at its end."""
