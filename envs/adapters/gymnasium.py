@@ -118,8 +118,7 @@ class _GymEnvironment:
             entry = self._spec.entry_point
             if isinstance(entry, type) and not issubclass(entry, gymnasium.Env):
                 raise ReplyError(f"class {entry.__name__} is no gymnasium.Env")
-            more: dict[str, Any] = {**keywords, **mode_of(maker, render_mode)}
-            made = gymnasium.make(self._spec, disable_env_checker=True, **more)
+            made = gymnasium.make(self._spec, disable_env_checker=True, **{**keywords, **mode_of(maker, render_mode)})
             bare: gymnasium.Env[Any, Any] = _without_checks(made)
             return bare
 

@@ -126,8 +126,7 @@ class ZooMatch(Match):
             picture = table.render()
         except Exception as error:
             where = f" ({line})" if (line := users_line(error)) else ""
-            reason = f"{described(error)}{where}; mend it, or leave rgb_array out of render_modes"
-            raise MatchError(f"{self.name} cannot be drawn: {reason}") from error
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}{where}; mend it") from error
         return picture
 
     def _play(self, actions: dict[int, Any]) -> None:

@@ -286,8 +286,7 @@ class SoloMatch(Match):
             picture = copy.render()
         except Exception as error:  # libraries have errors of their own for what is not installed
             where = f" ({line})" if (line := users_line(error)) else ""
-            reason = f"{described(error)}{where}; mend it, or leave rgb_array out of render_modes"
-            raise MatchError(f"{self.name} cannot be drawn: {reason}") from error
+            raise MatchError(f"{self.name} cannot be drawn: {described(error)}{where}; mend it") from error
         return picture
 
 

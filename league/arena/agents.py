@@ -262,6 +262,7 @@ class Where:
         """
         given = enter_parts(self.bots, policy=self.policy, say=self.say)
         named = tuple(find_agent(opened, name) for name in names)
+        given.need_bots_in(names)
         return gather(opened, named, self.env, self.device, self.say, given)
 
 
