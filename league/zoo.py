@@ -68,10 +68,6 @@ class _Match:
         self._rng: np.random.Generator | None = None
         self._is_next_ready = False  # the batch starts the next match in the step that ends one
 
-    def __getattr__(self, name: str) -> Any:  # asked for what is not there
-        is_early = name in ("agent_selection", "rewards", "terminations", "truncations", "infos", "_views")
-        raise AttributeError(f"{type(self).__name__} has no {name!r}{'; call reset() first' if is_early else ''}")
-
     @typed
     def observation_space(self, agent: str) -> spaces.Space[Any]:
         """What `agent` sees; always the same object."""

@@ -260,9 +260,8 @@ class Where:
         Raises:
             UsageError, SnapshotError: as `evaluate`.
         """
-        given = enter_parts(self.bots, policy=self.policy, say=self.say)
+        given = enter_parts(self.bots, policy=self.policy, say=self.say).within(*names)
         named = tuple(find_agent(opened, name) for name in names)
-        given.need_bots_in(names)
         return gather(opened, named, self.env, self.device, self.say, given)
 
 
