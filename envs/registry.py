@@ -395,7 +395,7 @@ def _carried(carriers: Sequence[Any], where: str) -> tuple[Mapping[str, Any], Ma
             raise ConfigError(
                 f"env={where}: DEFAULTS={own!r} must map sections to settings, such as {{'agent': {{...}}}}"
             )
-        if not isinstance(players, Mapping) or not all(isinstance(name, str) for name in players):
+        if not isinstance(players, Mapping) or not all(isinstance(k, str) and callable(v) for k, v in players.items()):
             raise ConfigError(
                 f"env={where}: PYTHON_BOTS={players!r} must map names to functions (observation, legal, rng) -> action"
             )

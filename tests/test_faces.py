@@ -321,6 +321,10 @@ def test_game_without_bots_needs_an_opponent(add_game: Callable[..., str]) -> No
 
     name, how = add_game("botless", make=botless), {"rewards": {"win": 1.0}}
     assert "has no bots" in refusal(lambda: league.gym.MatchEnv(name, **how))
+    other = Agent.load(Path(league.__path__[0]) / "arena" / "bundled" / "weak")
+    assert "opponent: the agent plays brawl, and the game is matrix; pass" in refusal(
+        lambda: league.gym.MatchEnv(name, other, **how)
+    )
     assert league.gym.MatchEnv(name, lambda obs, mask: [0], **how).reset(seed=1)
 
 

@@ -25,7 +25,7 @@ from league.envs.adapters.actions import Acts
 from league.envs.adapters.isolation import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
-from league.envs.adapters.replies import ReplyError, drawn_by
+from league.envs.adapters.replies import ReplyError, drawn_by, mode_of
 from league.envs.adapters.solo import REWARD, WORLD, Copy, MaskedSoloMatch, SoloFacts, SoloMatch
 from league.envs.adapters.spaces import MAX_ROWS, Seen
 from league.envs.matches.match import Match, MatchGame
@@ -112,19 +112,19 @@ class _GymEnvironment:
     def _look(self, changed: Mapping[str, Any]) -> SoloFacts:
         limit = changed.get("max_episode_steps", self.limit)
         keywords = {**self._keywords, **changed, "max_episode_steps": limit}
+        maker = _creator(self._where, self._spec)
 
         def make(render_mode: str | None) -> gymnasium.Env[Any, Any]:
             entry = self._spec.entry_point
             if isinstance(entry, type) and not issubclass(entry, gymnasium.Env):
                 raise ReplyError(f"class {entry.__name__} is no gymnasium.Env")
-            more: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}  # not all take it
-            made = gymnasium.make(self._spec, disable_env_checker=True, **keywords, **more)
+            made = gymnasium.make(self._spec, disable_env_checker=True, **{**keywords, **mode_of(maker, render_mode)})
             bare: gymnasium.Env[Any, Any] = _without_checks(made)
             return bare
 
         def look() -> tuple[SoloFacts, Callable[[], Copy], bool]:
             env = make(None)
-            self.modes, rate = drawn_by(env, FRAME_RATE)
+            self.modes, rate = drawn_by(env, maker, FRAME_RATE)
             seen, acts = Seen(env.observation_space, self._max_rows), Acts(env.action_space)
             remembers = has_box2d(env)
             env.close()
@@ -148,7 +148,7 @@ def _spec(where: str, name: str, module: ModuleType | None) -> EnvSpec:
             return registry[own]
         maker = None if module is None else own_maker(module, own, where, "gymnasium")
         if maker is not None:
-            return EnvSpec(maker.__name__, maker)
+            return EnvSpec(own or maker.__name__, maker)  # a partial has no name
         try:
             found = gymnasium.spec(own)
         except gymnasium.error.Error as error:

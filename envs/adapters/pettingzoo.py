@@ -30,7 +30,7 @@ from league.envs.adapters.actions import Acts
 from league.envs.adapters.isolation import silent
 from league.envs.adapters.keywords import game_name, keywords_of, options_model, parse_call
 from league.envs.adapters.probing import examined, failed, has_box2d
-from league.envs.adapters.replies import ReplyError, drawn_by, told
+from league.envs.adapters.replies import ReplyError, drawn_by, mode_of, told
 from league.envs.adapters.roles import Deeds, SharedLayout
 from league.envs.adapters.spaces import MAX_ROWS, Seen, range_of, spec_parts
 from league.envs.adapters.tables import PLAYERS, AtOnce, InTurns, TwoAgentTable, ZooFacts, agents_of
@@ -256,14 +256,13 @@ class _ZooEnvironment:
         maker = self._makers[0]
 
         def make(render_mode: str | None) -> Any:
-            more = {} if render_mode is None else {"render_mode": render_mode}
-            return _without_checks(maker(**keywords, **more))
+            return _without_checks(maker(**keywords, **mode_of(maker, render_mode)))
 
         def look() -> tuple[ZooFacts, Callable[[], TwoAgentTable], bool]:
             env = make(None)
             if not callable(getattr(env, "step", None)):
                 raise ReplyError(f"{told(env)} is no environment of PettingZoo: it has no method `step`")
-            self.modes, rate = drawn_by(env, FRAME_RATE)
+            self.modes, rate = drawn_by(env, maker, FRAME_RATE)
             env.reset(seed=0)
             facts = self._facts_of(env, make, rate)
             return facts, lambda: _table(facts), has_box2d(env)
@@ -307,7 +306,7 @@ def _makers(module: ModuleType, part: str, stem: str, where: str) -> tuple[list[
     maker = own_maker(module, part, where, "pettingzoo")
     if maker is None:
         raise ConfigError(f"env={where}: {part!r} is no name of a class or a function")
-    return [maker], maker.__name__
+    return [maker], part or maker.__name__  # a partial has no name
 
 
 def _module(where: str, name: str) -> ModuleType:

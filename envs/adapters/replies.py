@@ -5,8 +5,9 @@ What these do not allow is refused in their words. A message continues `reset ga
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,11 @@ def giving(call: str) -> Iterator[None]:
         raise ReplyError(f"{call} gave {error}") from None
 
 
-def drawn_by(env: Any, usual: float) -> tuple[frozenset[str], float]:
-    """The render modes and the frames a second that the `metadata` of an environment tells.
+def drawn_by(env: Any, make: Callable[..., Any], usual: float) -> tuple[frozenset[str], float]:
+    """The render modes that an environment can have, and the frames a second; its `metadata` tells them.
 
-    usual: frames a second of one that tells none.
+    make: what has made it; if that takes no `render_mode`, the environment keeps its own. usual: frames a second of one
+        that tells none.
 
     Raises:
         ReplyError: it is no dict, or holds something else under these names.
@@ -54,7 +56,17 @@ def drawn_by(env: Any, usual: float) -> tuple[frozenset[str], float]:
         raise ReplyError(f"metadata['render_modes']={told(modes)}, which must be a list")
     if not (isinstance(rate, int | float | np.number) and 0 < rate <= MOST):
         raise ReplyError(f"metadata['render_fps']={told(rate)}, which must be a number above 0, at most {MOST:g}")
-    return frozenset(mode for mode in modes if isinstance(mode, str)), float(rate)
+    own = modes if mode_of(make, "any") else (getattr(env, "render_mode", None),)
+    return frozenset(mode for mode in modes if isinstance(mode, str) and mode in own), float(rate)
+
+
+def mode_of(make: Callable[..., Any], mode: str | None) -> dict[str, str]:
+    """The keyword `render_mode` for what makes an environment, if it takes one."""
+    with suppress(TypeError, ValueError):  # of what has no signature
+        taken = inspect.signature(make).parameters
+        if "render_mode" not in taken and all(one.kind is not one.VAR_KEYWORD for one in taken.values()):
+            return {}
+    return {} if mode is None else {"render_mode": mode}
 
 
 def begun(reply: Any, names: Sequence[str]) -> tuple[Any, Any]:

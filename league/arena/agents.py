@@ -262,7 +262,9 @@ class Where:
         """
         given = enter_parts(self.bots, policy=self.policy, say=self.say)
         named = tuple(find_agent(opened, name) for name in names)
-        return gather(opened, named, self.env, self.device, self.say, given)
+        meeting = gather(opened, named, self.env, self.device, self.say, given)
+        given.need_in(names)
+        return meeting
 
 
 def gather(

@@ -20,6 +20,7 @@ from league.config import updates
 from league.envs import registry
 from league.envs.spaces import gymnasium_spaces, show_observation
 from league.errors import UsageError, nearest, shown
+from league.snapshots.manifest import Manifest
 from league.types import BOT_PREFIX, EXTERNAL, ActionSpec, BoolArray, FloatArray, Mask, Turns, ends_of
 from league.types.schema import MAX_SEED, check_number
 
@@ -359,6 +360,9 @@ class Duel(Matches):
                 )
             self._bot = bots.index(opponent)
         elif hasattr(opponent, "act"):
+            manifest = getattr(opponent, "manifest", None)
+            if isinstance(manifest, Manifest) and manifest.game.name != self.spec.name:
+                raise UsageError(f"opponent: the agent plays {manifest.game.name}, and the game is {self.spec.name}")
             player = copy.deepcopy(opponent)
             self._act = player.act
             self._watch, self._reset = getattr(player, "watch", None), getattr(player, "reset", None)

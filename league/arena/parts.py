@@ -62,6 +62,11 @@ class Given:
             sets += [f"{setting}={json.dumps(name)}" for name in names[kind]]
         return sets
 
+    def need_in(self, names: Sequence[str]) -> None:
+        """Refuses a bot that is none of the agents which play."""
+        if idle := [part.name for part in self.parts if part.kind == "bot" and BOT_PREFIX + part.name not in names]:
+            raise UsageError(f"bot={idle[0]}: bot:{idle[0]} is not among {', '.join(names)}, which play; leave it out")
+
     def find(self, kind: Kind, name: str) -> Part | None:
         """The part of that name."""
         return next((part for part in self.parts if (part.kind, part.name) == (kind, name)), None)

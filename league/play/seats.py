@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from league.errors import ContractError
 from league.types import (
     BOT_PREFIX,
     DRAW,
@@ -173,7 +174,12 @@ def _payoff(spec: GameSpec, reward_sums: npt.NDArray[np.float64]) -> float | Non
     if spec.utility is None:
         return None
     first, second = reward_sums[:, spec.reward_terms.index(spec.utility.term)].tolist()
-    return float((first - second) / 2.0)
+    payoff = float((first - second) / 2.0)
+    if abs(payoff) > 1.0001 * (spec.payoff_bound or np.inf):
+        raise ContractError(
+            f"{spec.name}: a match pays {payoff:g}, more than utility.bound={spec.payoff_bound:g}; raise it"
+        )
+    return payoff
 
 
 def seat_pairs(values: npt.NDArray[Any]) -> Sequence[tuple[float, float]]:

@@ -14,11 +14,13 @@ from league.arena.tournaments import tournament
 from league.envs import registry
 from league.envs.classic import kuhn
 from league.envs.classic.poker import betting, simple_bots
-from league.errors import UsageError
+from league.errors import LeagueError, UsageError
 from league.maths.nashconv import margins
 from league.pool.pool import Results
 from league.store.store import Store
 from league.types import GameSpec, MatchResult, Utility
+from tests.helpers.games import SUMS as GAME
+from tests.helpers.refusals import refusal
 from tests.helpers.stores import keeping_store
 from tests.maths.test_nashconv import KUHN, of_bot
 
@@ -108,6 +110,35 @@ def test_gates_refuse_the_other_kind_of_test(user: Path) -> None:
         for bound in (0.0, -4.0):
             with pytest.raises(UsageError, match=f"payoff_bound={bound:g}: .* above 0"):
                 GateTest(payoff_bound=bound).of(game)
+
+
+def test_a_match_that_pays_more_than_the_bound_is_refused(user: Path) -> None:
+    """It has no place in an interval; the line names the bound."""
+    text = GAME.replace(
+        "class Sums(Match):", "class Sums(Match):\n    reward_terms, utility = ('coins',), Utility('coins', 1.0)"
+    )
+    text = text.replace("self.steps += 1", "self.steps += 1\n        self.reward(0, 'coins', 4)")
+    bots = "\nPYTHON_BOTS = {'low': lambda observation, legal, rng: legal[0]}\n"
+    for name, bot, words in (
+        ("a", bots, "a match pays 6, more than utility.bound=1"),
+        ("b", "\nPYTHON_BOTS = {'low': 5}\n", "to functions"),
+    ):
+        (user / f"{name}.py").write_text("from league.types import Utility\n" + text + bot, encoding="utf-8")
+        with pytest.raises(LeagueError, match=words):
+            league.evaluate("bot:low", "bot:random", games=2, env=f"{name}.py", store=user / "s")
+
+
+def test_a_bot_that_plays_nowhere_is_refused(user: Path) -> None:
+    """By name, also where an exploiter learns."""
+    given: dict[str, Any] = {"env": "kuhn", "bots": "mine.py:raiser", "store": user / "s"}
+    calls = (
+        lambda: league.evaluate("bot:call", "bot:nash", games=2, **given),
+        lambda: league.gate("bot:call", "bot:nash", **given),
+        lambda: league.watch("bot:call", "bot:nash", "w.html", **given),
+        lambda: league.train(against="bot:call", **given),
+    )
+    for call in calls:
+        assert "bot=raiser: bot:raiser is not among bot:call" in refusal(call)
 
 
 def test_a_gate_ends_at_a_payoff_beyond_its_bound(user: Path) -> None:

@@ -2,7 +2,9 @@
 
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,23 @@ def zoo(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     found = zoo_envs.module(kind)
     monkeypatch.setitem(sys.modules, found.__name__, found)
     return pettingzoo.open(found.__name__)
+
+
+def test_what_makes_an_environment_may_be_any_callable() -> None:
+    """Without a name or `render_mode`, too; matches are drawn where it takes that, or made the environment so."""
+    kind = type("Drawn", (odd_gym.Base,), {"metadata": {"render_modes": ["rgb_array"]}, "__init__": with_mode})
+    makers = {"plain": lambda: kind(), "drawn": lambda: kind("rgb_array"), "part": partial(kind), "kind": kind}
+    module = ModuleType("makers")
+    vars(module).update(makers)
+    found = {name: hasattr(gymnasium.open(f"makers:{name}", module), "render") for name in makers}
+    assert found == {"plain": False, "drawn": True, "part": True, "kind": True}
+    zoo_kind = type("Lone", (zoo_envs.Uneven,), {})
+    vars(module).update(z=partial(zoo_kind))
+    assert pettingzoo.open("makers:z", module).spec
+
+
+def with_mode(env: Any, render_mode: str | None = None) -> None:
+    env.render_mode = render_mode
 
 
 OBS = "gave an observation"
