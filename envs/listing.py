@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,7 +55,9 @@ def listed_bots(game: str | None = None) -> list[ListedBot]:
     for name in registry.games() if game is None else [game]:
         spec, meanings = _spec(name), meanings_of(name, "bots")
         roles = {spec.floor: "floor", spec.anchor: "anchor"}
-        kinds = [*((bot, "native") for bot in spec.bots), *((bot, "Python") for bot in registry.carried_bots(name))]
+        carried = registry.carried_bots(name)
+        kinds = [*((bot, "native") for bot in spec.bots), *((bot, "Python") for bot in carried)]
+        meanings = {bot: _said_of(code) for bot, code in carried.items()} | {**meanings}
         found += [ListedBot(f"bot:{bot}", name, kind, roles.get(bot, ""), meanings.get(bot, "")) for bot, kind in kinds]
     return found
 
@@ -69,6 +72,12 @@ def meanings_of(game: str, kind: str) -> Mapping[str, str]:
     """What a game's module says in `MEANINGS` of its bots or reward terms; empty where it has none."""
     meanings = getattr(registry.game(game), "MEANINGS", {}).get(kind, {})
     return meanings if isinstance(meanings, Mapping) else {}
+
+
+def _said_of(bot: object) -> str:
+    """The first line of the docstring of a function or class."""
+    said = inspect.getdoc(bot) if inspect.isroutine(bot) or inspect.isclass(bot) else None
+    return (said or "").partition("\n")[0]
 
 
 def _spec(name: str) -> GameSpec:

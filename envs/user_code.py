@@ -41,7 +41,14 @@ def failing(where: str, setting: str = "env", *, may_draw: bool = False) -> Iter
     except BaseException as error:
         if is_signal(error) or (isinstance(error, LeagueError) and not users_line(error)):
             raise
-        raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; mend it") from error
+        raise CodeError(f"{setting}={where}: {described(error)}{line_of(error)}; {_cure(error)}") from error
+
+
+def _cure(error: BaseException) -> str:
+    """What is to be done about an error of a user's code."""
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "a file is in no package: import it without the dot, or name the file by its package, PACKAGE.MODULE"
+    return "mend it"
 
 
 def line_of(error: BaseException) -> str:

@@ -100,6 +100,8 @@ _HOMES = {
     "validate": "league.arena.validation",
     "watch": "league.arena.watching",
 }
+_MODULES = ("gym", "testing", "zoo")
+"""What `import league` finds of itself when it is used."""
 _WATCHED = ("evaluate", "gate", "resume", "tournament", "train")
 """In a notebook these show how far they are, and trainings elsewhere, too (`league.faces.notebook.shown`)."""
 _TRAINING = ("Trainer", "resume", "train")
@@ -134,6 +136,8 @@ def __getattr__(name: str) -> Any:
             found = import_module("league.types.arguments").door(found)
             found.__module__ = __name__  # where pickle finds it, for pools of processes
         return found
+    if name in _MODULES:
+        return import_module(f"league.{name}")
     raise AttributeError(f"module 'league' has no attribute {name!r}")
 
 

@@ -192,6 +192,11 @@ class TurnMatch(_Match, AECEnv):  # type: ignore[misc]  # PettingZoo ships no ty
         self.truncations = dict.fromkeys(self.agents, False)
         self._look()
 
+    def __getattr__(self, name: str) -> Any:
+        """Names the cure where what `reset` sets is asked for before it."""
+        cure = "" if "rewards" in self.__dict__ else "; call reset() first"
+        raise AttributeError(f"TurnMatch has no {name}{cure}")
+
     def observe(self, agent: str) -> Any:
         """What `agent` sees now; after the end its last view of the match."""
         view = _of(self._views, agent)

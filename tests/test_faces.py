@@ -332,6 +332,7 @@ KEYS = np.zeros(10, int)
 BAD_ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"opponent": "base"}, "opponent='base' `based`"),
     ({"opponent": 3}, "opponent=3 act(obs, mask)"),
+    ({"opponent": lambda obs, legal, rng: legal[0]}, "opponent= (obs, mask) -> action"),
     ({"seat": 2}, "seat=2"),
     ({"seat": True}, "seat=True"),
     ({"oponent": "based"}, "oponent='based' `opponent`"),

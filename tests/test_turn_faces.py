@@ -191,6 +191,18 @@ def test_agents_in_turn_play_the_batchs_match(game: str) -> None:
     assert sum(total.values()) == 0
 
 
+def test_what_a_match_has_is_named_before_it_begins() -> None:
+    """As in PettingZoo, by an AttributeError, which says what to call first."""
+    env = TurnMatch("kuhn")
+    for ask in (lambda: env.observe("player_0"), env.last, lambda: env.rewards):
+        with pytest.raises(AttributeError, match=r"call reset\(\) first"):
+            ask()
+    env.reset(seed=1)
+    assert env.last()[1] == 0.0
+    with pytest.raises(AttributeError, match=r"has no reward$"):
+        _ = env.reward
+
+
 def test_agents_in_turn_play_mixtures() -> None:
     """Sampling under the mask of the info gives legal actions; what is refused moves nothing."""
     env = TurnMatch("waltz", **WIN)

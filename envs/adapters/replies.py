@@ -17,6 +17,8 @@ from league.envs.matches.row import MatchError
 MOST = 1e30
 """Of a reward: the return of a million steps fits float32."""
 MOST_LETTERS = 80
+BASES = ("gymnasium.core", "pettingzoo.utils.env")
+"""Modules whose own `render` is that of an environment which has none."""
 FLAGS = ("terminated", "truncated")
 SOLO = ("observation", "reward", *FLAGS, "info")
 """What a step of Gymnasium gives."""
@@ -42,6 +44,8 @@ def giving(call: str) -> Iterator[None]:
 def drawn_by(env: Any, make: Callable[..., Any], usual: float) -> tuple[frozenset[str], float]:
     """The render modes that an environment can have, and the frames a second; its `metadata` tells them.
 
+    Without a `render` of its own it has no mode.
+
     make: what has made it; if that takes no `render_mode`, the environment keeps its own. usual: frames a second of one
         that tells none.
 
@@ -57,6 +61,9 @@ def drawn_by(env: Any, make: Callable[..., Any], usual: float) -> tuple[frozense
     if not (isinstance(rate, int | float | np.number) and 0 < rate <= MOST):
         raise ReplyError(f"metadata['render_fps']={told(rate)}, which must be a number above 0, at most {MOST:g}")
     own = modes if mode_of(make, "any") else (getattr(env, "render_mode", None),)
+    render = getattr(getattr(env, "unwrapped", env), "render", None)
+    if getattr(render, "__module__", "") in BASES:
+        own = ()
     return frozenset(mode for mode in modes if isinstance(mode, str) and mode in own), float(rate)
 
 

@@ -172,16 +172,21 @@ def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
     """Steps of random play in which some row finished three matches, and the longest of all matches seen.
 
     Raises:
-        ContractError: no match ends.
+        ContractError: no match ends, or one pays more than it can.
     """
+    paid = np.zeros(batch.reward_terms.shape)
     rng, begun, longest = np.random.default_rng(seed), np.zeros(batch.num_rows, np.int64), 0
     ends = np.zeros(batch.num_rows, np.int64)
     batch.reset(seed)
     for step in range(1, NEVER + 1):
         act(batch, rng.random((batch.num_rows, SEATS, batch.spec.action.num_draws)))
         batch.step()
+        paid += batch.reward_terms
         ended = np.flatnonzero(batch.terminated | batch.truncated)
         if len(ended):
+            for row in ended:
+                batch.spec.payoff(paid[row])
+            paid[ended] = 0.0
             longest = max(longest, int((step - begun[ended]).max()))
             begun[ended] = step
             ends[ended] += 1

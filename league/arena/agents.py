@@ -263,7 +263,7 @@ class Where:
         given = enter_parts(self.bots, policy=self.policy, say=self.say)
         named = tuple(find_agent(opened, name) for name in names)
         meeting = gather(opened, named, self.env, self.device, self.say, given)
-        given.need_in(names)
+        given.need_in(names, self.bots)
         return meeting
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -366,7 +367,7 @@ class Duel(Matches):
             player = copy.deepcopy(opponent)
             self._act = player.act
             self._watch, self._reset = getattr(player, "watch", None), getattr(player, "reset", None)
-        elif callable(opponent):
+        elif callable(opponent) and _takes_two(opponent):
             self._act = opponent
         else:
             raise UsageError(
@@ -384,6 +385,17 @@ class Duel(Matches):
     def _views(self, seat: npt.NDArray[np.int_]) -> tuple[FloatArray, Mask | None]:
         mask = self.batch.mask
         return self.batch.obs[self._rows, seat], None if mask is None else mask[self._rows, seat]
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Whether it can be called with an observation and a mask, as far as it says."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except ValueError:  # it says nothing
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def flat_actions(name: str, actions: Any, lead: tuple[int, ...], spec: ActionSpec) -> npt.NDArray[Any]:

@@ -73,7 +73,8 @@ def evaluate(
         seed: of the matches and of the actions drawn.
         greedy: both sides play their likeliest action; otherwise both sample, as in training.
         env: the game (docs/bring.md); needed between two bots, and where its code must be named again.
-        bots, policy: custom parts, as for `league.train`, that are met first here or must be named again.
+        bots, policy: custom parts, as for `league.train`, that are met first here or must be named again; a mapping of
+            names to bots may have some that do not play.
         device: where nets run.
         on: a Ray cluster whose cores play, as of `league.train`; the games are others than those of one process, and
             the same for any size of the cluster.

@@ -51,9 +51,11 @@ def enter(env: object, say: Say | None = None) -> str | None:
         return env
     address = parse(env)
     if address.kind == "name":
-        hint = _hint(env)
-        if hint:
+        if hint := _hint(env):
             raise ConfigError(f"env={env!r} is not a registered game; you named it before as {hint}: pass --env {hint}")
+        for file in (f"{env}.py", f"{env}/__init__.py"):
+            if Path(file).is_file():
+                raise ConfigError(f"env={env!r} is not a registered game; a file is named by its path: --env {file}")
         registry.options_model(env)  # says that there is none
     found = locate(address)
     name = _open(found)

@@ -62,8 +62,10 @@ class Given:
             sets += [f"{setting}={json.dumps(name)}" for name in names[kind]]
         return sets
 
-    def need_in(self, names: Sequence[str]) -> None:
-        """Refuses a bot that is none of the agents which play."""
+    def need_in(self, names: Sequence[str], bots: object) -> None:
+        """Refuses a bot that is none of the agents which play; `bots` as a mapping may name others as well."""
+        if isinstance(bots, Mapping):
+            return
         if idle := [part.name for part in self.parts if part.kind == "bot" and BOT_PREFIX + part.name not in names]:
             raise UsageError(f"bot={idle[0]}: bot:{idle[0]} is not among {', '.join(names)}, which play; leave it out")
 

@@ -84,6 +84,11 @@ def find_named(store: Reader, name: str) -> SnapshotRow:
     with store.reading():
         runs = [row.run for row in store.runs()]
         if run not in runs:
+            known = (agent for game_id in store.games() for agent in named_agents(store, game_id).values())
+            if (name, "import") in known:
+                raise UsageError(
+                    f"agent {name!r} was imported: its games are here, and nothing that plays; name another"
+                )
             raise UsageError(
                 f"agent {name!r}: {store.no_run(run, runs)};"
                 f" name RUN, RUN@STEP, RUN@best, bot:NAME or an exported folder"

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.errors import ContractError
 from league.types import (
     BOT_PREFIX,
     DRAW,
@@ -150,7 +149,7 @@ def match_result(
         ticks=int(result["ticks"]),
         metrics=dict(zip(spec.metrics, seat_pairs(result["metrics"].T), strict=True)),
         rewards=dict(zip(spec.reward_terms, seat_pairs(reward_sums.T), strict=True)),
-        payoff=_payoff(spec, reward_sums),
+        payoff=spec.payoff(reward_sums),
         **fields,
     )
 
@@ -167,19 +166,6 @@ def forfeited(match: MatchResult, by: Sequence[bool], spec: GameSpec) -> MatchRe
     if payoff is not None and (winner == DRAW or spec.payoff_bound is not None):
         payoff = 0.0 if winner == DRAW else (spec.payoff_bound or 0.0) * (1 - 2 * winner)
     return replace(match, winner=winner, end_reason=FORFEIT, payoff=payoff)
-
-
-def _payoff(spec: GameSpec, reward_sums: npt.NDArray[np.float64]) -> float | None:
-    """Seat 0's payoff (`league.types.Utility`) from the reward sums (S, R); None where the game has no utility."""
-    if spec.utility is None:
-        return None
-    first, second = reward_sums[:, spec.reward_terms.index(spec.utility.term)].tolist()
-    payoff = float((first - second) / 2.0)
-    if abs(payoff) > 1.0001 * (spec.payoff_bound or np.inf):
-        raise ContractError(
-            f"{spec.name}: a match pays {payoff:g}, more than utility.bound={spec.payoff_bound:g}; raise it"
-        )
-    return payoff
 
 
 def seat_pairs(values: npt.NDArray[Any]) -> Sequence[tuple[float, float]]:

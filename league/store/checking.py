@@ -98,6 +98,9 @@ class CheckedGames:
         for line in form.read(con, text_of(data, name), self.ignored):
             self._take_part()
             advance("lines", line, num_lines)
+        if repeated := self._run("delete_repeated_matches")[0][0]:
+            self.left_out["in the file once more"] = repeated
+            self.count -= repeated
         self._refuse_two_meanings()
         if not self.count:
             self._refuse_none()

@@ -97,7 +97,8 @@ def read_pgn(text: str) -> Iterator[Found]:
     for token in _TOKEN.finditer(text):
         line, at = line + text.count("\n", at, token.start()), token.start()
         if token["tag"]:
-            if token["name"] or _key(token) in TAGS:
+            is_cut = token.end() == len(text.rstrip()) and "]" not in token[0]
+            if token["name"] or _key(token) in TAGS or is_cut:
                 block = block or _Game(line)
                 block.add_tag(line, token)
             continue

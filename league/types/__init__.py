@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from league.errors import shown
+from league.errors import ContractError, shown
 from league.types.observations import ObservationPart as ObservationPart
 from league.types.observations import check_parts, check_pointers, check_unbounded, unbounded_numbers
 from league.types.policy import Capturable as Capturable
@@ -142,6 +142,22 @@ class GameSpec:
     def payoff_bound(self) -> float | None:
         """The most that a match can pay; None: not known, or the game has no utility."""
         return None if self.utility is None else self.utility.bound
+
+    def payoff(self, reward_sums: npt.NDArray[np.float64]) -> float | None:
+        """Seat 0's payoff (`Utility`) from a match's unweighted reward sums (S, R); None where the game has no utility.
+
+        Raises:
+            ContractError: it is more than `utility.bound`.
+        """
+        if self.utility is None:
+            return None
+        first, second = reward_sums[:, self.reward_terms.index(self.utility.term)].tolist()
+        payoff = float((first - second) / 2.0)
+        if abs(payoff) > 1.0001 * (self.utility.bound or np.inf):
+            raise ContractError(
+                f"{self.name}: a match pays {payoff:g}, more than utility.bound={self.utility.bound:g}; raise it"
+            )
+        return payoff
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self)):

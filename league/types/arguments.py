@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import cache, wraps
 from inspect import signature
 from numbers import Integral, Real
@@ -59,8 +59,11 @@ def typed(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def called(*arguments: Any, **named: Any) -> Any:
-        with suppress(TypeError):  # which the call raises, too
+        try:
             given = known.bind_partial(*arguments, **named)
+        except TypeError:  # which the call raises, too
+            pass
+        else:
             for name, value in given.arguments.items():
                 is_several = known.parameters[name].kind is known.parameters[name].VAR_POSITIONAL
                 parts = [_checked(name, part, rules.get(name, ())) for part in (value if is_several else [value])]

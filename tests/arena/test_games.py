@@ -263,6 +263,7 @@ MAKE = "def make(rows, threads, options):\n    it = _Batch(rows, options)\n    {
 FAILS: dict[str, tuple[str, str]] = {
     "syntax": ("def f(:\n", r"SyntaxError: invalid syntax"),
     "raises": ("1 / 0\n", r"ZeroDivisionError"),
+    "no package": ("from . import rules\n", r"import it without the dot, or name the file by its package"),
     "exits": ("raise SystemExit(3)\n", r"SystemExit: 3"),
     "null": ("\0", r"null bytes|source code"),
     "bad spec": (SPEC.format("anchor='x'"), r"anchor='x' is none"),
@@ -433,6 +434,9 @@ def test_a_file_that_is_gone_or_moved_is_told() -> None:
     write_game(Path("kuhns.py"), name="other")
     assert "is the game other" in refusal(lambda: games.find_again("duel", then, "run r", "kuhns.py"), UsageError)
     assert "you named it before as" in refusal(lambda: games.enter("duel"))
+    for file in ("own/__init__.py", "own.py"):
+        write_game(Path(file))
+        assert refusal(lambda: games.enter("own")).endswith(f"a file is named by its path: --env {file}")
 
 
 def test_without_a_home_it_is_remembered_for_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from league.arena.tournaments import tournament
 from league.envs import registry
 from league.envs.classic import kuhn
 from league.envs.classic.poker import betting, simple_bots
-from league.errors import LeagueError, UsageError
+from league.errors import ContractError, LeagueError, UsageError
 from league.maths.nashconv import margins
 from league.pool.pool import Results
 from league.store.store import Store
+from league.testing import check_game
 from league.types import GameSpec, MatchResult, Utility
 from tests.helpers.games import SUMS as GAME
 from tests.helpers.refusals import refusal
@@ -126,6 +127,8 @@ def test_a_match_that_pays_more_than_the_bound_is_refused(user: Path) -> None:
         (user / f"{name}.py").write_text("from league.types import Utility\n" + text + bot, encoding="utf-8")
         with pytest.raises(LeagueError, match=words):
             league.evaluate("bot:low", "bot:random", games=2, env=f"{name}.py", store=user / "s")
+    with pytest.raises(ContractError, match=r"a match pays \d+, more than utility.bound=1"):
+        check_game("a.py")
 
 
 def test_a_bot_that_plays_nowhere_is_refused(user: Path) -> None:
@@ -139,6 +142,8 @@ def test_a_bot_that_plays_nowhere_is_refused(user: Path) -> None:
     )
     for call in calls:
         assert "bot=raiser: bot:raiser is not among bot:call" in refusal(call)
+    given["bots"] = {"raiser": "mine.py:raiser"}
+    assert league.evaluate("bot:call", "bot:nash", games=2, **given).b == "bot:nash", "a mapping may name others, too"
 
 
 def test_a_gate_ends_at_a_payoff_beyond_its_bound(user: Path) -> None:

@@ -39,7 +39,9 @@ def zoo(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_what_makes_an_environment_may_be_any_callable() -> None:
     """Without a name or `render_mode`, too; matches are drawn where it takes that, or made the environment so."""
-    kind = type("Drawn", (odd_gym.Base,), {"metadata": {"render_modes": ["rgb_array"]}, "__init__": with_mode})
+    kind = type(
+        "Drawn", (odd_gym.Base,), {"metadata": {"render_modes": ["rgb_array"]}, "__init__": with_mode, "render": print}
+    )
     makers = {"plain": lambda: kind(), "drawn": lambda: kind("rgb_array"), "part": partial(kind), "kind": kind}
     module = ModuleType("makers")
     vars(module).update(makers)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import league
 from league.arena import consent, parts
 from league.cli import app
+from league.envs.listing import listed_bots
 from league.errors import LeagueError, SnapshotError
 from league.snapshots import Agent
 from league.store.store import Store
@@ -247,14 +248,15 @@ def test_what_fails_in_play_ends_the_run_saved(kind: str, user: Path) -> None:
 
 def test_a_games_module_carries_bots(user: Path) -> None:
     """`PYTHON_BOTS` are met without being named, share the default mix, and are found again with the game."""
-    write_game(
-        Path("game.py"), "\n\ndef last(obs, legal, rng):\n    return legal[-1]\n\n\nPYTHON_BOTS = {'last': last}\n"
-    )
+    said = '    """The last that is legal."""'
+    bot = f"\n\ndef last(obs, legal, rng):\n{said}\n    return legal[-1]\n"
+    write_game(Path("game.py"), f"{bot}\n\nPYTHON_BOTS = {{'last': last}}\n")
     sets = [text for text in SETS if text != MIX]
     league.train("smoke", env="game.py", run="g", overrides=sets)
     assert json.loads(row("g").config)["pool"]["mix"].keys() == {
         *("current", "self_play", "bot:constant", "bot:biased", "bot:last")
     }
+    assert [bot.meaning for bot in listed_bots("duel") if bot.bot == "bot:last"] == ["The last that is legal."]
     forget()
     assert league.evaluate("g", "bot:last", games=2).b == "bot:last"
     Path("game.py").write_text(Path("game.py").read_text().replace("'last'", "'random'"))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import league
-from league.boards.naming import find_rated
+from league.boards.naming import find_named, find_rated
 from league.boards.standings import leaderboard
 from league.cli import app
 from league.errors import LeagueError, StoreError, UsageError
@@ -190,6 +190,26 @@ def test_names_join_the_agents_that_the_store_has(store: Filled, tmp_path: Path)
     seats = [match.agents for match in store.matches(done.run, "evaluation")]
     assert seats[:3] == [(HASH, "import:Q"), (HASH, "import:Q"), ("bot:based", HASH)]
     assert seats[3] == ("import:nobody", "import:nobody2")
+
+
+def test_a_row_that_stands_in_a_file_twice_counts_once(tmp_path: Path) -> None:
+    """Where seed and time are told; rows without them may be games of equal results."""
+    told, bare = "a,b,0,7,2026-05-01T12:00:00Z\n", "a,b,0,,\n"
+    other = told.replace("7", "8")
+    (tmp_path / "m.csv").write_text("seat0,seat1,winner,seed,played_at\n" + told + bare + other + told + bare)
+    done = import_matches(tmp_path / "m.csv", game_id="g", store=tmp_path / "s")
+    assert (done.read, done.imported, done.skipped) == (5, 4, {"in the file once more": 1})
+    with pytest.raises(UsageError, match="agent 'a' was imported: its games are here"):
+        find_named(Store.open(tmp_path / "s"), "a")
+
+
+def test_agents_of_two_games_are_listed_once(tmp_path: Path) -> None:
+    """As the new ones and as the ones that were there."""
+    for name, winner in (("a", 0), ("b", 1)):
+        rows = "".join(f"g{game},a,b,{winner}\n" for game in range(2))
+        (tmp_path / f"{name}.csv").write_text("game_id,seat0,seat1,winner\n" + rows)
+    done = [import_matches(tmp_path / f"{name}.csv", store=tmp_path / "s") for name in "ab"]
+    assert [x.new for x in done] == [("a", "b"), ()] and [x.joined for x in done] == [(), ("a", "b")]
 
 
 def test_one_file_is_imported_once(store: Filled, tmp_path: Path) -> None:

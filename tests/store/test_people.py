@@ -240,6 +240,14 @@ def test_one_bad_game_is_left_out_and_counted(case: str, at: int, tmp_path: Path
     assert words in str(refused.value)
 
 
+def test_a_file_that_is_cut_in_a_tag_is_told(tmp_path: Path) -> None:
+    """Also where nobody needs the tag, as far as its name goes."""
+    done, found = bring(
+        tmp_path, "m.pgn", TAGS.format("a", "b", "1-0") + "\n" + TAGS.format("b", "a", "1-0") + "[EndRea"
+    )
+    assert found == [("a", "b", 0)] and "'[EndRea' is no tag" in done.first_bad
+
+
 def test_a_player_that_is_not_known_is_no_agent(tmp_path: Path) -> None:
     """Games of `?` are left out and counted, in each format; a board does not hold them."""
     text = TAGS.format("?", "b", "1-0") + "\n" + TAGS.format("a", "b", "1-0")

@@ -217,6 +217,20 @@ SELECT
 FROM seated
 ORDER BY number;
 
+-- name: delete_repeated_matches
+-- Deletes the given matches that stand in the file once more, alike in all that tells them from others, their time too.
+DELETE FROM given
+WHERE
+    played_at IS NOT NULL
+    AND place NOT IN (
+        SELECT min(place)
+        FROM given
+        GROUP BY
+            hash(
+                game_id, seat0_agent, seat1_agent, seed, coalesce(winner, -1), steps, ticks, sampling, played_at
+            )
+    );
+
 -- name: is_listed
 -- Whether one seat won every decided game of `given`, as in a list that names winners first.
 SELECT count(DISTINCT winner) = 1 AND count(winner) >= $least FROM given;
