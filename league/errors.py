@@ -28,6 +28,7 @@ _NEXT_STEPS = {
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), _HANDLES),
     **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV), _DISK),
     errno.ENOMEM: "free memory, then try again",
+    errno.EBADF: "it is closed: open it, as by `> FILE`",
 }
 """What to do where the system refuses a path or a stream; else another path may help."""
 _READABLE = re.compile(r"[^\"$`\\!\n]*[ '][^\"$`\\!\n]*")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import io
 import json
 import math
@@ -113,6 +114,17 @@ def _out() -> TextIO | None:
     return _data[0] if _data else sys.stdout
 
 
+def _open() -> TextIO:
+    """Where data goes.
+
+    Raises:
+        OSError: it is closed, as by `>&-`; Python would leave the data out in silence.
+    """
+    if (out := _out()) is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    return out
+
+
 def flush() -> None:
     """Flushes what was printed.
 
@@ -127,15 +139,15 @@ def flush() -> None:
 def show(line: str = "") -> None:
     """A line of data on stdout."""
     with _stdout():
-        print(one_line(line), file=_out(), flush=True)
+        print(one_line(line), file=_open(), flush=True)
 
 
 def put(text: str) -> None:
     """Whole lines on stdout as they are: a table, or what another process of ours has printed through this door."""
     with _stdout():
-        if (out := _out()) is not None:
-            out.write(text)
-            out.flush()
+        out = _open()
+        out.write(text)
+        out.flush()
 
 
 def say(message: str, quiet: bool = False) -> None:
@@ -161,7 +173,7 @@ def print_json(data: Any) -> None:
     data: a mapping or a dataclass; what a command lists is under a name.
     """
     with _stdout():
-        print(json.dumps({"schema": SCHEMA, **plain(data)}, allow_nan=False), file=_out(), flush=True)
+        print(json.dumps({"schema": SCHEMA, **plain(data)}, allow_nan=False), file=_open(), flush=True)
 
 
 def plain(value: Any) -> Any:

@@ -23,11 +23,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from league import printing
 from league.arena.watching import watch
+from league.cli import main
 from league.errors import MAX_MESSAGE, LeagueError, UsageError, as_known, one_line, visible
 from league.faces import live
 from league.runtime.phases import listening
@@ -132,6 +134,17 @@ def test_what_stdout_does_not_take_is_one_line(line: str, named: Path) -> None:
     with FULL.open("w") as full:
         need_refusal(call(*line.split(), *given, out=full), 1, "No space left on device", "stdout")
         full.flush()
+
+
+@pytest.mark.parametrize("line", ["runs", "runs --json", "query VALUES(1)", "settings learner.gamma"])
+def test_a_closed_stdout_is_one_line(line: str, named: Path) -> None:
+    """Python has none then, and leaves out in silence what is printed."""
+    error = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    argv = ["league", *line.split(), "--store", str(named), "--quiet"]
+    with mock.patch.object(sys, "argv", argv), streams(None, error), pytest.raises(SystemExit, match="1"):
+        main()
+    told = error.buffer.getvalue().decode()
+    assert told == "error: stdout: Bad file descriptor; it is closed: open it, as by `> FILE`\n"
 
 
 @needs_full
