@@ -423,8 +423,9 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
     shows, warnings.showwarning = warnings.showwarning, warned  # type: ignore[assignment]  # as Python calls it
     threading.excepthook = partial(tell, where="in a thread", usual=usual[0], is_thread=True)
     sys.unraisablehook = hook = partial(tell, where="where nothing can catch it", usual=usual[1])
+    catching = {name: partial(caught, name) for name in leaving}
     for place in places:
-        place.update({name: partial(caught, name) for name in leaving})
+        place.update(catching)
     try:
         yield
     finally:
@@ -432,4 +433,6 @@ def strays_told(say: Callable[[str], None]) -> Iterator[None]:
         warnings.showwarning = shows
         for place in places:
             place.update(leaving)
-        atexit.register(setattr, sys, "unraisablehook", hook)  # the last that is registered is called first
+        for place in places:  # the last that is registered is called first
+            atexit.register(place.update, catching)
+        atexit.register(setattr, sys, "unraisablehook", hook)
