@@ -160,7 +160,10 @@ def as_picture(found: Any) -> npt.NDArray[np.uint8]:
     Raises:
         TypeError: it is none.
     """
-    picture = np.asarray(found)
+    try:
+        picture = np.asarray(found)
+    except ValueError:  # its rows are of unequal lengths
+        picture = np.asarray(None)
     is_shaped = picture.ndim == 3 and picture.shape[-1] == 3 and picture.size > 0
     if not is_shaped or picture.dtype.kind not in "iu" or picture.min() < 0 or picture.max() > 255:
         what = f"an array {picture.shape} of {picture.dtype}" if picture.ndim else type(found).__name__

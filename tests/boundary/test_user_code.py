@@ -898,7 +898,9 @@ def test_an_error_in_a_process_that_code_forks_is_shown(capfd: pytest.CaptureFix
 # What code gives
 
 
-@pytest.mark.parametrize("gives", ["None", "5", "[]", "'x'", "np.full((4, 4, 3), np.nan)", "np.zeros((0, 4, 3), int)"])
+@pytest.mark.parametrize(
+    "gives", ["None", "5", "[]", "[[1, 2], [3]]", "'x'", "np.full((4, 4, 3), np.nan)", "np.zeros((0, 4, 3), int)"]
+)
 def test_a_picture_that_is_none_is_a_line(gives: str, user: Path) -> None:
     """A wrong type, shape or number; pages and films end in the same line."""
     (user / "sums.py").write_text(f"import numpy as np\n{SUMS}\n    def render(self):\n        return {gives}\n")
