@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -241,7 +241,7 @@ def _train(calls: Calls, store: Store, callback: Callbacks) -> dict[str, TrainRe
     Raises:
         LeagueError: one failed, and the others have been stopped.
     """
-    ends, failed, told_at, runs = dict[str, dict[str, Any]](), "", 0.0, calls.running
+    ends, failed, told, told_at, runs = dict[str, dict[str, Any]](), "", "", 0.0, calls.running
 
     def tell(number: int) -> None:
         callback.say("stopping all learners after their updates; press again to quit at once")
@@ -256,8 +256,9 @@ def _train(calls: Calls, store: Store, callback: Callbacks) -> dict[str, TrainRe
                 ends[run] = _end(answer, run, store)
                 failed = failed or ends[run].get("error", "")
             if time.monotonic() - told_at > TELL_SECONDS:
-                told_at = time.monotonic()
-                _tell(store, runs, callback.say)
+                told, before, told_at = _how_far(store, runs), told, time.monotonic()
+                if told != before:
+                    callback.say(told)
         number = next(iter(received), 0)
     with contextlib.suppress(StoreError):  # the learners have sent all by themselves
         store.fetch()
@@ -307,8 +308,8 @@ def _end(answer: Any, run: str, store: Store) -> dict[str, Any]:
     return found
 
 
-def _tell(store: Store, runs: Iterable[str], say: Callable[[str], None]) -> None:
-    """How far everybody is."""
+def _how_far(store: Store, runs: Iterable[str]) -> str:
+    """The steps of each run."""
     with contextlib.suppress(StoreError):  # of an address
         store.fetch()
-    say(", ".join(f"{run} {store.find_run(run).steps:,}" for run in runs) + " steps")
+    return ", ".join(f"{run} {store.find_run(run).steps:,}" for run in runs) + " steps"
