@@ -84,7 +84,7 @@ def players(address: str, where: Where, meeting: Meeting) -> Iterator[PlayPairin
         with nonce_in(store) as nonce:
             nodes = nodes_of(ray, nonce)
         need_store(nodes, store)
-        files = ray.put(files_of(code))
+        files = files_of(code)
         cores = os.cpu_count() or 1 if address == LOCAL else sum(int(node.room.cpus) for node in nodes)
         actor = ray.remote(PlayerActor).options(num_cpus=1, max_restarts=-1, max_task_retries=-1)
 

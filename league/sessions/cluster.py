@@ -88,7 +88,7 @@ def train_on(call: Call) -> TrainResult:
         left.sort(key=lambda row: size(_room(store, row)), reverse=True)  # as `need_room` places them
         with _courier(ray, nodes, nonce, [league, *(row.run for row in rows)]) as courier:
             _send_guests(store, courier, [(row.run, configs.get(row.run, "")) for row in left])
-            files = ray.put(files_of(code))
+            files = files_of(code)
             begin = {
                 run: partial(_begin, ray, _room(store, row), files, run, configs.get(run, ""), words, courier)
                 for row in left
@@ -127,7 +127,7 @@ def _exploit(call: Call, code: Mapping[str, Any], callback: Callbacks) -> TrainR
             seen = [row.run, *([played, *leagues] if target.is_own else [])]
             with _courier(ray, nodes, nonce, sorted(set(seen))) as courier:
                 _send_guests(store, courier, [(row.run, "")])
-                begin = partial(_begin, ray, room, ray.put(files_of(code)), row.run, "", words, courier)
+                begin = partial(_begin, ray, room, files_of(code), row.run, "", words, courier)
                 end = _train(Calls(ray, {row.run: begin}), store, callback)[row.run]
     return session.conclude(SessionEnd((end,), end.signal))
 
@@ -289,7 +289,7 @@ def _begin(ray: Any, room: Room, files: Any, run: str, *given: Any) -> tuple[Any
     """An actor that trains a run, again where its node goes away; and the call.
 
     Args:
-        files: as of `ClusterActor`, where Ray has put them.
+        files: as of `ClusterActor`.
         given: further arguments of `LearnerActor.train`.
     """
     often = {"max_restarts": RESTARTS, "max_task_retries": -1}

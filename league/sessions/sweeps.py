@@ -257,7 +257,7 @@ def _work_on(address: str, journal: Journal, file: Path, trials: int, jobs: int,
         say(f"on {address}: {', '.join(node.name for node in nodes)}")
         often = {"max_restarts": RESTARTS, "max_task_retries": -1}
         made = ray.remote(SweepActor).options(num_cpus=room.cpus, num_gpus=room.gpus, **often)
-        files = ray.put(collected(own) | files_of(absolute(train.env)))
+        files = collected(own) | files_of(absolute(train.env))
 
         def begin() -> tuple[Any, Any]:
             actor = made.remote(os.getcwd(), files)
