@@ -18,7 +18,7 @@ from torch import nn
 from league.errors import LeagueError, SnapshotError, UsageError, one_line, plain, shown
 from league.policies.actor_critic import ActorCritic, Architecture
 from league.runtime.process import StepKept
-from league.snapshots.io import Frozen, load
+from league.snapshots.io import Frozen, load, need_agent
 from league.snapshots.manifest import Manifest, OwnPolicy, spec_from_json
 from league.types import ActionSpec, GameSpec, Policy
 from league.types.arguments import typed
@@ -66,10 +66,8 @@ def load_policy(
         UsageError: this machine has no such device.
     """
     manifest, tensors = load(folder)
-    if agent_id not in (None, manifest.agent_id):
-        raise SnapshotError(
-            f"{folder} holds another agent ({manifest.agent_id[:16]}..., not {agent_id[:16]}...); restore its own files"
-        )
+    if agent_id is not None:
+        need_agent(folder, manifest, agent_id)
     policy: Policy
     try:
         if (own := manifest.own_policy) is not None:

@@ -148,6 +148,18 @@ def read(folder: Path) -> Frozen:
     return Frozen(manifest, data)
 
 
+def need_agent(folder: str | Path | Frozen, manifest: Manifest, agent_id: str) -> None:
+    """Refuses the folder of agent `agent_id` whose manifest is another agent's.
+
+    Raises:
+        SnapshotError: it is.
+    """
+    if manifest.agent_id != agent_id:
+        raise SnapshotError(
+            f"{folder} holds another agent ({manifest.agent_id[:16]}..., not {agent_id[:16]}...); restore its own files"
+        )
+
+
 def _read_both(folder: Path) -> tuple[Manifest, bytes, str]:
     """The manifest, the weights file and its path."""
     if not folder.is_dir():

@@ -38,6 +38,7 @@ from league.runtime.phases import phase
 from league.snapshots.agent import Agent, load_fit
 from league.snapshots.export import Format, Quantize
 from league.snapshots.export import export as export_snapshot
+from league.snapshots.io import need_agent, read
 from league.snapshots.manifest import GameRecord, Manifest
 from league.store.folder import Folder
 from league.store.rows import AgentKind, AgentRow, GameRow, Sampling
@@ -84,7 +85,7 @@ def find_agent(store: Store | None, name: str) -> Named:
 
     Raises:
         UsageError: there is no such agent, or its files were pruned.
-        SnapshotError: the folder is no snapshot.
+        SnapshotError: the folder is no snapshot, or holds another agent than the store says.
     """
     if name.startswith(BOT_PREFIX):
         return Named(name, name, None)
@@ -107,7 +108,10 @@ def find_agent(store: Store | None, name: str) -> Named:
             f"agent {name!r}: the files of {row.run}@{row.step} were pruned on {row.pruned_at:%Y-%m-%d}, so it cannot"
             f" play; name one of those that {shown} shows with files"
         )
-    return Named(row.agent_id, f"{row.run}@{row.step}", store.brought(row.path), is_own=True)
+    folder = store.brought(row.path)
+    if os.path.isdir(folder):  # of a missing one the caller may need the id alone
+        need_agent(folder, read(folder).manifest, row.agent_id)
+    return Named(row.agent_id, f"{row.run}@{row.step}", folder, is_own=True)
 
 
 def _find_stopped(store: Store, run: str) -> Named:

@@ -455,6 +455,26 @@ def test_a_damaged_snapshot_is_named_and_evaluations_go_on_without(tmp_path: Pat
     assert any(line.startswith(f"evaluating without matrix-1@0: {folder / WEIGHTS} is damaged") for line in said)
 
 
+def test_snapshots_that_changed_places_are_named_at_every_door(tmp_path: Path) -> None:
+    """The store says which agent a folder has, so no other one is loaded, exported, played or learned against."""
+    train(tmp_path, "short")
+    snapshots = tmp_path / "matrix-1" / "snapshots"
+    first, *_, last = sorted(snapshots.iterdir())
+    for old, new in ((first, snapshots / "aside"), (last, first), (snapshots / "aside", last)):
+        old.rename(new)
+    doors: list[Callable[[], object]] = [
+        lambda: league.load("matrix-1@0", store=tmp_path),
+        lambda: league.export("matrix-1@0", tmp_path / "out", store=tmp_path),
+        lambda: league.evaluate("matrix-1@0", "bot:random", 2, store=tmp_path),
+        lambda: train(tmp_path, "short", 'pool.mix={self_play = 0.5, "agent:matrix-1@0" = 0.5}', run="b"),
+        lambda: league.train(against="matrix-1@0", steps=64, device="cpu", store=tmp_path),
+    ]
+    for door in doors:
+        with pytest.raises(LeagueError, match=f"{first} holds another agent .* restore its own files"):
+            door()
+    assert not (tmp_path / "out").exists() and {x.name for x in tmp_path.iterdir() if x.is_dir()} == {"matrix-1"}
+
+
 def test_a_run_stops_where_it_must_play_a_damaged_snapshot(unbroken: Any, tmp_path: Path) -> None:
     """What is drawn is never replaced by another: one line names the file, and put back it makes the run whole."""
     cut = tmp_path
