@@ -162,12 +162,15 @@ def check_parts(
     """
     check_number("seed", seed, 0, MAX_SEED, "the random seed")
     from league.arena import parts
+    from league.config.updates import check_rewards
     from league.sessions.part_checks import try_parts
 
     given = parts.enter(bots, sampler, policy)
     name = game if isinstance(game, str) and registry.is_known(game) else enter(game)
     config = parts.resolved(load_settings(env=name, overrides=[*given.sets, *overrides])[0])
-    try_parts(config, registry.spec(config.env.name, config.env.options), rows=4, steps=12, seed=seed)
+    spec = registry.spec(config.env.name, config.env.options)
+    check_rewards(config, spec)
+    try_parts(config, spec, rows=4, steps=12, seed=seed)
     for part in given.parts:
         if part.kind == "bot" and not isinstance(part.thing, Program):
             check_bot(name, part.thing, config.env.options, seed=seed)

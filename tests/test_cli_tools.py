@@ -149,6 +149,8 @@ def test_settings_are_explained_with_bounds(copied: Path, monkeypatch: pytest.Mo
     assert "Seat 0's payoff" in call("settings", "env", "--run", "matrix-1").out
     assert "rewards.win" in {x["name"] for x in call("settings", "rewards", "--json").json["settings"]}
     need_refusal(call("settings", "learner.clipp"), 2, "`clip`")
+    need_refusal(call("settings", "lerner"), 2, "is no section (agent, learner,", "no run `lerner` in runs")
+    need_refusal(call("settings", "lerner", "--store", "none"), 2, "is no section (agent, learner,", "no store")
     need_refusal(call("settings", "matrix-1", "--stage", "smoke"), 2, "stage='smoke'")
     need_refusal(call("settings", "learner", "--run", "matrix-1", "--preset", "fast"), 2, "preset=")
 

@@ -18,7 +18,7 @@ from league.envs.classic.matrix import MatrixBatch
 from league.envs.contract import games as game_checks
 from league.errors import LeagueError, UsageError
 from league.policies.actor_critic import ActorCritic, Architecture
-from league.testing import ContractError, check_bot, check_game, check_policy
+from league.testing import ContractError, check_bot, check_game, check_parts, check_policy
 from league.types import GameSpec
 from tests.helpers import guessing
 from tests.helpers.commands import call, need_refusal
@@ -215,6 +215,10 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     assert call(*short, "--json").json["longest"] == 3
     need_refusal(call("check", "moves"), 1, "game moves")
     need_refusal(call("check", "matrix", "--set", "env.round=3"), 2, "env.round=3")
+    need_refusal(
+        call("check", "matrix", "--set", "rewards.wins=1"), 2, "rewards.wins=1: matrix has no such reward term"
+    )
+    assert "no such reward term" in refusal(lambda: check_parts("matrix", overrides=["rewards.wins=1"]))
     need_refusal(call("check", "matrixx"), 2, "`matrix`")
     rules = Path(league.__file__).resolve().parents[1] / "examples" / "rps.py"
     (tmp_path / "game.py").write_text(rules.read_text())

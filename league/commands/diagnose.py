@@ -129,6 +129,7 @@ def check(
     Then hold your own parts to it, too, in this game.
     """
     from league.arena.games import enter, load_settings
+    from league.config.updates import check_rewards
     from league.envs import registry
     from league.printing.bars import Bar
     from league.printing.layouts import layout_lines
@@ -136,7 +137,9 @@ def check(
 
     with Bar(output.quiet) as bar:
         name = enter(game, bar.say)
-        options = load_settings(env=name, overrides=overrides or ())[0].env.options
+        settings = load_settings(env=name, overrides=overrides or ())[0]
+        options = settings.env.options
+        check_rewards(settings, registry.spec(settings.env.name, options))
         found = check_game(name, options, seed=seed, say=bar.say)
         assert name is not None and found is not None, "a game is named, and a deep check says what it found"
         carried = registry.carried_bots(name)

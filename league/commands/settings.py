@@ -85,9 +85,8 @@ def settings(
     section = what if what is not None and what.partition(".")[0] in SECTIONS else None
     unused(f"the run is {what}", run=section is None and what and run)
     run = what if section is None and what is not None else run
-    if run is not None and run == what and not output.store.exists():
-        words = f"is no section, and there is no store at {output.store} with a run of that name"
-        raise UsageError(f"settings {quoted(run)}: {words}; known: {', '.join(SECTIONS)}")
+    if run is not None and run == what:
+        _need_run(run, output)
     given = {
         **{"stage": stage, "preset": preset, "agent": agent, "env": env},
         **{"config": config, "set": overrides},
@@ -100,6 +99,24 @@ def settings(
     else:
         for line in written(found, is_explained=is_explained, notes=_notes(found)):
             show(line)
+
+
+def _need_run(run: str, output: Output) -> None:
+    """Refuses a word that is no section where it names no run.
+
+    Raises:
+        UsageError: the reason, and the sections.
+    """
+    from league.config.models import SECTIONS
+
+    reason = f"there is no store at {output.store} with a run of that name"
+    if output.store.exists():
+        try:
+            output.open().find_run(run)
+            return
+        except UsageError as error:
+            reason = str(error)
+    raise UsageError(f"settings {quoted(run)}: is no section ({', '.join(SECTIONS)}), and {reason}")
 
 
 def _of_run(run: str, output: Output, given: dict[str, Any]) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from league.printing import print_json, put
+from league.printing import print_json, show
 from league.printing.tables import Cell, Column, Value, around, print_table
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def print_validation(found: Validation) -> None:
     words = {True: ("broken", HEALTH["broken"]), False: ("holds", HEALTH["well"])}
     checks = [(*words[bool(x.next)], x.rule, x.found, x.next) for x in found.checks]
     _print_checks(f"{found.submission}, {found.game}", "rule", checks)
-    put(f"{found.submission} is {'fit to submit' if found.is_fit else 'not fit to submit'}")
+    show(f"{found.submission} is {'fit to submit' if found.is_fit else 'not fit to submit'}")
 
 
 def _print_checks(title: str, what: str, checks: Sequence[tuple[str, str, str, str, str]]) -> None:

@@ -93,7 +93,7 @@ def enter(folders: Sequence[str]) -> None:
         OSError: the kernel refuses.
     """
     readable = [os.path.realpath(path) for path in (*folders, sys.prefix, sys.base_prefix, *sys.path, *SYSTEM) if path]
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode, sys.pycache_prefix = True, None  # compiled files elsewhere could not be read
     _check(_libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     _hold_files(readable)
     _hold_calls()

@@ -176,10 +176,17 @@ def test_what_cannot_be_validated_is_refused(tmp_path: Path, monkeypatch: pytest
 def test_the_command_ends_with_the_verdict(tmp_path: Path) -> None:
     write(tmp_path / "mine", GOOD.format(act="pass"))
     done = call("validate", "mine", "--env", GAME, "--matches", 4, "--time-limit", 30_000, cwd=tmp_path)
-    assert done.code == 0 and "mine is fit to submit" in done.out
+    assert done.code == 0 and done.out.endswith("mine is fit to submit\n")
     write(tmp_path / "bad", "1 / 0")
     done = call("validate", "bad", "--env", GAME, "--json", cwd=tmp_path)
     assert done.code == 1 and '"is_fit": false' in done.out
+
+
+def test_compiled_files_in_a_folder_of_their_own_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYTHONPYCACHEPREFIX lies outside what a submission may read."""
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
+    found = validate(write(tmp_path / "mine", GOOD.format(act="pass")), env=GAME, matches=2, time_limit=30)
+    assert found.is_fit, found.checks
 
 
 def test_a_submission_plays_in_tournaments(tmp_path: Path) -> None:
