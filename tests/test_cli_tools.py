@@ -180,6 +180,8 @@ def test_doctor_finds_nothing_broken_and_names_next_steps(unchanged: Path) -> No
     assert all(bool(x["next"]) == (x["health"] != "well") for x in findings)
     assert {"versions", "networks", "threads", "CUDA", "memory", "disk", "store"} <= {x["about"] for x in findings}
     assert call("doctor").code == 0
+    (unchanged / "exported").mkdir(exist_ok=True)
+    assert "exported has no run yet" in call("doctor", "--store", "exported").out
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def _store(store: Path) -> Iterator[HealthCheck]:
     from league.store.store import Store
 
     if not Store.is_there(store):
-        yield HealthCheck("store", "well", f"{store} is not there yet: `league train` makes it")
+        yield HealthCheck("store", "well", f"{store} has no run yet: `league train` makes one")
         return
     said: list[str] = []
     opened = Store.open(store, said.append)
