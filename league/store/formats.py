@@ -107,7 +107,7 @@ def _take_objects(con: Cursor, ignored: dict[str, None]) -> None:
     problems = ["problem"]
     for i, column in enumerate(spelt.values(), 1):
         values[column].append(f"if(kind[{i}] = 'NULL', '', trim(said[{i}]))")
-        rule = f"'{column}=' || left(said[{i}], 40) || ' is neither text nor a whole number; correct it'"
+        rule = f"'{column}=' || left(said[{i}], 40) || ' is neither text nor a whole number below 2^64; correct it'"
         problems.append(f"if(kind[{i}] NOT IN ('VARCHAR', 'UBIGINT', 'BIGINT', 'NULL'), {rule}, NULL)")
     columns = ", ".join(f"coalesce({', '.join(['NULL::VARCHAR', *value])}) AS {name}" for name, value in values.items())
     con.execute(

@@ -420,6 +420,7 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "no JSON": ("m.jsonl", '{"seat0": "a"\n', ["line 1", "JSON object"]),
     "key twice": ("m.jsonl", '{"seat0": "a", "seat0": "b"}', ["line 1", "`seat0` stands there twice"]),
     "a bool": ("m.jsonl", '{"seat0": "a", "seat1": "b", "winner": true}', ["line 1", "winner=true"]),
+    "a huge number": ("m.jsonl", f'{{"seat0": "a", "seat1": "b", "winner": {2**64}}}', [f"winner={2**64}", "2^64"]),
     "surrogate": ("m.jsonl", '{"seat0": "\\ud800", "seat1": "b", "winner": 0}', ["line 1", "JSON object"]),
     "deep": ("m.jsonl", "[" * 100_000, ["line 1", "JSON object"]),
     "tag twice": ("m.pgn", PGN + PGN, ["line 4", "White", "twice", "empty line"]),
