@@ -89,10 +89,28 @@ class Acts:
 
 
 def mask_of(observation: Any, info: Mapping[str, Any]) -> Any:
-    """The mask that an observation or its info has; None without one."""
-    if isinstance(observation, Mapping) and MASK in observation:
-        return observation[MASK]
-    return info.get(MASK)
+    """The mask that an observation or its info has; None without one.
+
+    Raises:
+        ReplyError: they have two that differ.
+    """
+    mask = info.get(MASK)
+    if not isinstance(observation, Mapping) or MASK not in observation:
+        return mask
+    if mask is not None and not _are_equal(observation[MASK], mask):
+        raise ReplyError(
+            f"an {MASK} in the observation and another in the info: {told(observation[MASK])}, {told(mask)}"
+        )
+    return observation[MASK]
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two masks are the same, those of parts one by one."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_are_equal(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
+    return np.array_equal(one, other)
 
 
 def need_mask(had_mask: bool, seen: Seen) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -31,6 +32,10 @@ BROUGHT_BY = {
     "pyspiel": "'league-engine[openspiel]'",
 }
 """Module -> what installs it."""
+
+
+MISSING = re.compile(r"(__init__|env)\(\) missing \d+ required|missing \d+ required .* from the environment creator")
+"""What says that an environment is not made without arguments."""
 
 
 class ProbedCopy(Protocol):
@@ -157,6 +162,8 @@ def failed(where: str, error: Exception, given: Mapping[str, Any] | None = None)
     """What an environment's code raised: a setting's error if something is not installed or keywords are given."""
     kind = ConfigError if given or isinstance(error, ModuleNotFoundError) else CodeError
     step = "then try again" if isinstance(error, ModuleNotFoundError) else "mend it"
+    if isinstance(error, TypeError) and MISSING.search(str(error)):
+        step = "give what it needs behind the address, as in NAME(size=5), or mend it"
     step = f"change {' or '.join(given)}, or mend it" if given else step
     return kind(f"env={where}: {reason(error)}{_with(given)}{line_of(error)}; {step}")
 

@@ -215,11 +215,12 @@ class TwoAgentTable:
     def _see(self, player: int, observation: Any, info: Any) -> None:
         try:
             self._views[player] = self.facts.views.flat(player, observation)
+            if isinstance(info, Mapping):
+                self._masks[player] = mask_of(observation, info)
         except ReplyError as error:
             raise ReplyError(f"{error}{self._whose(player)}") from None
         if not isinstance(info, Mapping):
             raise ReplyError(f"infos with {told(info)}{self._whose(player)}, which must be a dict")
-        self._masks[player] = mask_of(observation, info)
 
     def _read_masks(self) -> None:
         for player in self.to_act:

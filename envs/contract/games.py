@@ -194,7 +194,8 @@ def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
                 return step, longest
     what = "no match" if not ends.any() else "no row had three matches that"
     raise ContractError(
-        f"{what} ended in {NEVER:,} steps of random play; a match must end by its rules or by a limit of time"
+        f"{what} ended in {NEVER:,} steps of random play; a match must end by its rules or by a limit, such as"
+        f" max_steps of a Match, env.max_episode_steps of Gymnasium or env.max_steps of PettingZoo"
     )
 
 

@@ -96,6 +96,8 @@ GYM = {
     "WrongMask": r"reset gave an action_mask of shape \(4,\), not \(3,\)",
     "LostMask": "step 4 gave no action_mask, which the decision before had",
     "SaidMask": f"reset {OBS} without 'action_mask', which is in observation_space",
+    "TwoMasks": r"step 6 gave an action_mask in the observation and another in the info: array\(\[1, 1, 0\]",
+    "NeedsSize": r"missing 1 required positional argument: 'size'.*; give what it needs behind the address, as in NAME",
     "MaskOfLogits": "reset gave an action_mask of other numbers than 0 and 1",
     "MaskOfTwo": "reset gave an action_mask of other numbers than 0 and 1",
     "NamedSpace": "observation_space is 'Box', which is no space",
@@ -112,7 +114,7 @@ GYM = {
 @pytest.mark.parametrize("kind", GYM)
 def test_what_gymnasium_does_not_allow_is_named(kind: str) -> None:
     """With the call that gave it, in a line."""
-    fails = kind in ("NoSeed", "Raises")
+    fails = kind in ("NoSeed", "Raises", "NeedsSize")
     with pytest.raises(CodeError if fails else ConfigError, match=GYM[kind]) as caught:
         gymnasium.open(HERE + kind)
     assert "\n" not in str(caught.value)

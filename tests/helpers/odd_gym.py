@@ -113,6 +113,12 @@ BelowInPart = having(
 )
 LostMask = telling(lambda env: {"action_mask": np.ones(3, np.int8)} if env.t < 4 else {})
 SaidMask = seeing(lambda env: {"o": Base.see(env)}, Dict({"o": Box(-1, 1, (2,)), "action_mask": Keys(3)}))
+TwoMasks = having(
+    see=lambda self: {"o": Base.see(self), "action_mask": np.array([1, 1, 0], np.int8)},
+    observation_space=Dict({"o": Box(-1, 1, (2,)), "action_mask": Keys(3)}),
+    info=lambda self: {"action_mask": np.array([1, 1, int(self.t == 6)], np.int8)},
+)
+NeedsSize = having(__init__=lambda self, size: None)
 MaskOfLogits = telling(lambda env: {"action_mask": np.array([0, 0, -np.inf])})
 MaskOfTwo = telling(lambda env: {"action_mask": np.array([1, 1, 2, 1, 1])}, action_space=Choices([3, 2]))
 NamedSpace = having(observation_space="Box")
