@@ -278,7 +278,7 @@ class _ZooEnvironment:
             )
         views = SharedLayout(*(Seen(env.observation_space(agent), self._max_rows) for agent in agents))
         deeds = Deeds(*(Acts(env.action_space(agent)) for agent in agents))
-        is_parallel = not hasattr(env, "last")
+        is_parallel = isinstance(env, pettingzoo.ParallelEnv) or not callable(getattr(env, "last", None))
         return ZooFacts(make, is_parallel, views, deeds, choices_of(deeds.spec), rate)
 
 

@@ -175,10 +175,11 @@ def test_unusual_environments_keep_the_contract(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [zoo_envs.Numbered, zoo_envs.Paired, zoo_envs.Renamed, zoo_envs.NoPossible, zoo_envs.Roles]
+    "kind",
+    [zoo_envs.Numbered, zoo_envs.Paired, zoo_envs.Renamed, zoo_envs.NoPossible, zoo_envs.Roles, zoo_envs.WithLast],
 )
 def test_agents_of_any_name_and_size_keep_the_contract(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers, tuples, other names in every match; roles whose parts are of unequal sizes."""
+    """Numbers, tuples, other names in every match; unequal roles; attributes with names of the other API."""
     game = zoo(kind, monkeypatch)
     check_match_batch(lambda rows, threads: game.make(rows, 1, game.Options()), rows=2, steps=20)
 

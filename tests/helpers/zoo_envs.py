@@ -328,6 +328,7 @@ def showing(show: Callable[[Any, Any], dict[str, Any]]) -> type[Any]:
     return odd(Payday, observe=lambda self, agent: {**(seen := Payday.observe(self, agent)), **show(self, seen)})
 
 
+WithLast = odd(Numbered, last=lambda self: None, rewards=0, agent_selection=0)
 Unlike = odd(Numbered, observation_space=lambda self, agent: one_number(agent))
 ActsUnlike = odd(Numbered, action_space=lambda self, agent: one_number(agent))
 OldDones = odd(Numbered, lambda env, given: (*given[:3], given[4]))
