@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
+from operator import lt
 from typing import Any
 
 from league.errors import UsageError
@@ -52,7 +53,7 @@ ATTRIBUTES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda x: isinstance(x, str), "text"),
     "version": (_is_whole, "a whole number"),
     "obs_size": (lambda x: _is_whole(x) and 0 <= x <= MOST, f"a whole number from 1 to {MOST:,}"),
-    "obs_range": (lambda x: _is_pair(x, _is_number), "the least and the greatest number of an observation"),
+    "obs_range": (lambda x: _is_pair(x, _is_number) and lt(*x), "the least and a greater number of an observation"),
     "opponent_slice": (lambda x: _is_pair(x, _is_whole), "two whole numbers, [start, stop) of the observation"),
     "max_steps": (lambda x: x is None or (_is_whole(x) and x > 0), "a whole number from 1 on, or None"),
     "ticks_per_step": (_is_whole, "a whole number"),

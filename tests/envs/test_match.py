@@ -196,6 +196,7 @@ BAD_CLASSES: list[tuple[dict[str, Any], str]] = [
     *(({"obs_size": size}, f"obs_size={size!r} must be") for size in ("6", 6.5, 10**12, 0)),
     *(({"action": action}, f"action={action!r} must be") for action in (10**9, 3.0, None, 1, ())),
     ({"obs_range": 5}, "obs_range=5 must be"),
+    ({"obs_range": (1, 0)}, "obs_range=(1, 0) must be the least and a greater number"),
     ({"opponent_slice": 3}, "opponent_slice=3 must be"),
     ({"reward_terms": "win"}, "reward_terms='win' must be"),
     *(({"end_reasons": given}, f"end_reasons={given!r} must be") for given in (None, ())),
