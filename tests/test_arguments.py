@@ -18,9 +18,11 @@ import torch
 
 import league
 from league import testing
+from league.envs import registry
 from league.errors import LeagueError, StoreError, UsageError
 from league.gym import MatchEnv, MatchVectorEnv, register
 from league.snapshots import Agent
+from league.types import MatchBatch
 from league.types.arguments import KINDS, typed
 from league.zoo import ParallelMatch, TurnMatch
 from tests.helpers.cases import cases
@@ -119,6 +121,10 @@ def _vector() -> MatchVectorEnv:
     return MatchVectorEnv("kuhn", 2, "random")
 
 
+def _make(rows: int, threads: int) -> MatchBatch:
+    return registry.make("kuhn", rows=rows, threads=threads, options={})
+
+
 DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "MatchEnv": (MatchEnv, {"game": "kuhn", "opponent": "random"}, "game opponent seat rewards render_mode nope"),
     "MatchEnv.reset": (lambda **k: MatchEnv("kuhn", "random").reset(**k), {}, "seed options"),
@@ -133,6 +139,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "ParallelMatch.observation_space": (ParallelMatch("matrix").observation_space, {}, "agent"),
     "check_game": (testing.check_game, {"game": "kuhn", "quick": True}, "game seed"),
     "check_bot": (testing.check_bot, {"game": "kuhn", "bot": "call", "matches": 2}, "game bot matches seed"),
+    "check_match_batch": (testing.check_match_batch, {"make": _make, "steps": 40}, "make rows steps seed say"),
 }
 
 

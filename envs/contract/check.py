@@ -17,6 +17,8 @@ from league.envs.contract.turns import check_turns
 from league.errors import ContractError
 from league.runtime.phases import advance
 from league.types import EXTERNAL, SEATS, MatchBatch, Regrouping, Turns
+from league.types.arguments import door
+from league.types.schema import MAX_SEED, check_number
 
 __all__ = ["ContractError", "check_match_batch"]
 
@@ -24,6 +26,7 @@ Make = Callable[[int, int], MatchBatch]
 """(rows, threads) -> a new batch."""
 BUDGET = 1_000
 """Steps of the runs that are compared with others, where matches are so long; a few runs are whole."""
+MOST_ROWS, MOST_STEPS = 4_096, 1_000_000
 RESTORED = 8
 """States of a run that are restored."""
 AGAIN = "reset with the same seed plays differently the second time"
@@ -33,6 +36,7 @@ FORGETS = (
 )
 
 
+@door
 def check_match_batch(
     make: Make, *, rows: int = 4, steps: int = 1000, seed: int = 1, say: Callable[[str], None] = lambda line: None
 ) -> None:
@@ -47,7 +51,11 @@ def check_match_batch(
 
     Raises:
         ContractError: the first rule that the game breaks.
+        UsageError: an argument cannot be.
     """
+    check_number("rows", rows, 2, MOST_ROWS, "matches side by side")
+    check_number("steps", steps, 1, MOST_STEPS, "decisions of a run")
+    check_number("seed", seed, 0, MAX_SEED, "the random seed")
     batch, short = make(rows, 1), min(steps, BUDGET)
     check_arrays(batch, rows)
     say("checking every step of a run")

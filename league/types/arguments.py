@@ -36,6 +36,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         ),
     ),
     **dict.fromkeys(("Callable[[str], None]", "Say"), ("a function of a text", callable)),
+    **dict.fromkeys(("Callable[..., Any]", "Make"), ("a function", callable)),
     **dict.fromkeys(
         ("Mapping[str, float]", "Mapping[str, Any]"),
         ("a dict by name", lambda value: isinstance(value, Mapping) and all(isinstance(x, str) for x in value)),
