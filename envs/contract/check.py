@@ -31,8 +31,8 @@ RESTORED = 8
 """States of a run that are restored."""
 AGAIN = "reset with the same seed plays differently the second time"
 FORGETS = (
-    "what it plays must follow from its seed and the match so far, as of `Match.players`, and a bot of a function"
-    " remembers nothing"
+    "what it plays must follow from its seed and the match so far, as of `Match.players`, a bot of a function remembers"
+    " nothing, and the game draws chance from the match's seed alone"
 )
 
 

@@ -117,6 +117,10 @@ MATRIX: dict[str, tuple[Kind, str]] = {
     "next view as last": (stepped(lambda b: b.final_obs.__setitem__(..., b.obs)), "final_obs is the next"),
     "no final_obs": (keeping(MatrixBatch, "step", "final_obs"), r"final_obs\[0\] is nan, .* not written"),
     "both ends": (stepped(lambda b: b.truncated.__setitem__(..., b.terminated)), "both terminated and truncated"),
+    "chance beside bots": (
+        stepped(lambda b: b.obs.__setitem__((b.controllers != EXTERNAL).any(1), np.random.default_rng().random())),
+        "bot constant in seat 0 plays differently the second time.*, and the game draws chance from the match's seed",
+    ),
     "bots ignored": (with_(MatrixBatch, "step", ignore_bots), "bot constant in seat 0 follows"),
     "deaf seat": (
         with_(MatrixBatch, "step", lambda b, step: (write("actions", np.s_[:, 1], 0)(b), step())),
