@@ -90,6 +90,8 @@ class ActionSpec:
         for name in ("choices", *LATER):
             if name not in has and getattr(self, name):
                 raise ValueError(f"action.{name}={getattr(self, name)!r}: an action of kind {self.kind} has none")
+        if self.choices and min(self.choices) < 1:
+            raise ValueError(f"action choices={self.choices}: a part has one choice at least")
         problem = getattr(self, f"_problem_of_{self.kind}", str)() or self._problem_of_pointers()
         if problem:
             raise ValueError(f"action {problem}")

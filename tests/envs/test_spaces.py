@@ -27,6 +27,8 @@ PAIRS = ActionSpec("legal_tuples", (3, 4), 5)
         ({"kind": "boxes"}, "kind 'boxes' is none of"),
         ({"kind": "box"}, "a box needs"),
         ({"kind": "box", "bounds": ((1.0, 1.0),)}, "to a greater one"),
+        ({"kind": "discrete", "choices": (0,)}, "one choice at least"),
+        ({"kind": "legal_tuples", "choices": (3, -1), "max_tuples": 4}, "one choice at least"),
         ({"kind": "box", "bounds": ((0.0, float("inf")),)}, "to a greater one"),
         ({"kind": "box", "bounds": ((0.0, 1.0),), "choices": (2,)}, "choices=.*has none"),
         ({"kind": "discrete", "choices": (2, 3)}, "take multi_discrete"),
