@@ -189,6 +189,13 @@ def test_what_is_broken_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert "\n" not in str(caught.value)
 
 
+def test_a_game_of_long_matches_is_played_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row ends three matches in the steps that are played, as where an environment is cut after 10,000."""
+    monkeypatch.setattr(game_checks, "NEVER", 11)
+    checked = check_game("matrix", OPTIONS)
+    assert checked is not None and (checked.longest, checked.steps) == (5, 42)
+
+
 def test_training_checks_the_game_first(tmp_path: Path) -> None:
     """Before anything is written: arrays that move, a name unlike the spec's, an encoder with nothing to read."""
     blind = type("Keyboard", (Keys,), {"opponent_slice": (0, 0)})

@@ -169,7 +169,7 @@ def _make(name: str, options: Mapping[str, Any], rows: int, spec: GameSpec, thre
 
 
 def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
-    """Steps of random play in which some row finished three matches, and the longest of all matches seen.
+    """Steps of random play in which some row finished three matches, `NEVER` at most, and the longest match seen.
 
     Raises:
         ContractError: no match ends, or one pays more than it can.
@@ -192,11 +192,12 @@ def _length(batch: MatchBatch, seed: int) -> tuple[int, int]:
             ends[ended] += 1
             if ends.max() >= 3:
                 return step, longest
-    what = "no match" if not ends.any() else "no row had three matches that"
-    raise ContractError(
-        f"{what} ended in {NEVER:,} steps of random play; a match must end by its rules or by a limit, such as"
-        f" max_steps of a Match, env.max_episode_steps of Gymnasium or env.max_steps of PettingZoo"
+    need(
+        ends.any(),
+        f"no match ended in {NEVER:,} steps of random play; a match must end by its rules or by a limit, such as"
+        f" max_steps of a Match, env.max_episode_steps of Gymnasium or env.max_steps of PettingZoo",
     )
+    return NEVER, longest
 
 
 def _check_illegal(batch: MatchBatch, steps: int, seed: int) -> None:
