@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import league
+from league.runtime.functions import note_functions
 from tests.helpers.cases import cases
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,3 +137,15 @@ def test_what_trains_leaves_the_environment() -> None:
     """Torch is loaded with threads that sleep soon; what says so is gone afterwards."""
     changed = changes(TRAINING)
     assert "environment" not in changed and "libc's" not in changed
+
+
+def test_a_thread_may_import_while_functions_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a tracker's thread does, at any moment: here, at each look at a name."""
+
+    class Names(frozenset[str]):
+        def __contains__(self, name: object) -> bool:
+            monkeypatch.setitem(sys.modules, f"{name}_meanwhile", ModuleType("meanwhile"))
+            return False
+
+    monkeypatch.setattr(sys, "stdlib_module_names", Names())
+    note_functions()

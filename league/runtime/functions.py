@@ -22,7 +22,8 @@ _functions: dict[str, tuple[Any, dict[str, Any]]] = {}
 
 def note_functions() -> None:
     """Notes the functions that code of users might replace, of what is loaded and was not noted before."""
-    for name in (*RELIED_ON, *(name for name in sys.modules if name.partition(".")[0] in sys.stdlib_module_names)):
+    loaded = tuple(sys.modules)  # at once: another thread may import
+    for name in (*RELIED_ON, *(name for name in loaded if name.partition(".")[0] in sys.stdlib_module_names)):
         module, _, kind = name.rpartition(".") if name.rpartition(".")[2][0].isupper() else (name, "", "")
         found: Any = sys.modules.get(module)
         found = getattr(found, kind, None) if kind else found
@@ -33,7 +34,7 @@ def note_functions() -> None:
 def put_back(but: Collection[str] = ()) -> list[str]:
     """Puts back functions that code of users has replaced, `but` those of some modules; returns their names."""
     changed = []
-    for name, (found, then) in _functions.items():
+    for name, (found, then) in tuple(_functions.items()):
         for word, now in ({} if name in but else vars(found)).copy().items():
             was = then.get(word, _functions)
             if now is was:
