@@ -93,11 +93,12 @@ def read_pgn(text: str) -> Iterator[Found]:
     game: _Game | None = None
     block: _Game | None = None
     line, at = 1, 0
-    text = re.sub(r"\r\n?", "\n", text) + "\n\n"
+    text = re.sub(r"\r\n?", "\n", text).rstrip()
+    text, end = text + "\n\n", len(text)
     for token in _TOKEN.finditer(text):
         line, at = line + text.count("\n", at, token.start()), token.start()
         if token["tag"]:
-            is_cut = token.end() == len(text.rstrip()) and "]" not in token[0]
+            is_cut = token.end() == end and "]" not in token[0]
             if token["name"] or _key(token) in TAGS or is_cut:
                 block = block or _Game(line)
                 block.add_tag(line, token)

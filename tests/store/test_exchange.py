@@ -193,7 +193,7 @@ def test_names_join_the_agents_that_the_store_has(store: Filled, tmp_path: Path)
 
 
 def test_a_row_that_stands_in_a_file_twice_counts_once(tmp_path: Path) -> None:
-    """Where seed and time are told; rows without them may be games of equal results."""
+    """Where seed and time are given; rows without them may be games of equal results."""
     told, bare = "a,b,0,7,2026-05-01T12:00:00Z\n", "a,b,0,,\n"
     other = told.replace("7", "8")
     (tmp_path / "m.csv").write_text("seat0,seat1,winner,seed,played_at\n" + told + bare + other + told + bare)
